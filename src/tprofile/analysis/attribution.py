@@ -1,0 +1,236 @@
+"""Tie device work to its launch and operator, and every event to its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..intervals import NONE, Ints, Nesting, nest
+from ..trace import DEVICE_WORK, Trace, marks
+
+Mask = NDArray[np.bool_]
+
+_OPERATORS = ("cpu_op", "user_annotation")
+_NOT_IN_TABLE = ("", "python_function", "cpu_instant_event", "Trace")
+_UTILITIES = frozenset(
+    {
+        "aten::is_leaf",
+        "aten::output_nr",
+        "aten::_version",
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+        "[memory]",
+        "[OutOfMemory]",
+    }
+)
+"""What torch's own table leaves out: calls too small to have a cost of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The repetitions that the figures are about, in time order."""
+
+    source: str
+    """What delimits a run: "marks" (ours), "steps" (ProfilerStep#N) or "trace" (all is one run)."""
+    start_ns: Ints
+    end_ns: Ints
+    rows: Ints
+    """Event that is the run, for marks and steps."""
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+    def at(self, time_ns: Ints) -> Ints:
+        """Return the run in which each time lies, counted from 0; `NONE` outside."""
+        if self.source == "trace":
+            return np.zeros(len(time_ns), np.int64)
+        run = np.searchsorted(self.start_ns, time_ns, "right") - 1
+        return np.where((run >= 0) & (time_ns < self.end_ns[run]), run, NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """A trace with every event in its place. Arrays have a value per event of the trace."""
+
+    trace: Trace
+    runs: Runs
+    table: Ints
+    """Host events that torch's table counts, in the order of `nesting`."""
+    nesting: Nesting
+    """Forest of the `table` events, thread by thread."""
+    counted: Mask
+    """Host events that are a user's row: in a run, and not one of our marks."""
+    merged: Mask
+    """Host events that are the only child of an event of their own name: one call, not two."""
+    work: Mask
+    """Kernels, copies and sets of the runs that took time."""
+    timeless: int
+    """How many kernels, copies and sets bear no duration: left out, never counted as 0."""
+    parent: Ints
+    """Event around a host event; of device work the launch, else the operator; else `NONE`."""
+    launch: Ints
+    """Runtime call that started this device work, or `NONE`."""
+    operator: Ints
+    """Operator that caused this device work, or `NONE`."""
+    run: Ints
+    """Run of each event, counted from 0, or `NONE`."""
+    self_cpu_ns: Ints
+    cpu_ns: Ints
+    self_device_ns: Ints
+    """Device time of the work that belongs to a host event itself."""
+    device_ns: Ints
+    """The same with all that the event contains."""
+
+
+def attribute(trace: Trace) -> Attribution:
+    """Return the trace with parents, launches, operators, runs and times worked out."""
+    n = len(trace)
+    names = _names(trace)
+    work = trace.category_is(*DEVICE_WORK)
+    timed = work & (trace.duration_ns > 0)
+    host = trace.device == NONE
+    in_table = host & ~trace.category_is(*_NOT_IN_TABLE) & ~names.utility
+    operators = in_table & trace.category_is(*_OPERATORS)
+
+    op_of = _join(trace.external_id, np.flatnonzero(operators))
+    table = np.flatnonzero(in_table)
+    nesting = nest(_threads(trace, table, op_of), trace.start_ns[table], trace.end_ns[table])
+    parent = np.full(n, NONE)
+    parent[table] = _rows(table, nesting.parent)
+
+    calls = np.flatnonzero(in_table & ~operators & (trace.correlation != 0))
+    launch = np.where(work, _join(trace.correlation, calls), NONE)
+    marked = names.run | names.synchronize
+    operator = np.where(work, op_of, NONE)
+    orphan = work & ((operator == NONE) | marked[operator])
+    operator[orphan] = _enclosing(trace, parent, launch[orphan], marked)
+    parent[work] = np.where(launch != NONE, launch, operator)[work]
+
+    runs = _runs(trace, names, operators, nesting, table)
+    run = runs.at(trace.start_ns)
+    cause = np.where(launch != NONE, launch, operator)
+    run = np.where(work & (cause != NONE), run[cause], run)
+
+    counted = in_table.copy()
+    if runs.source == "marks":
+        ours = np.zeros(n, bool)
+        ours[table] = nesting.covered(names.synchronize[table])
+        counted &= (run != NONE) & ~ours & ~marked
+        timed &= run != NONE
+        work = work & (run != NONE)
+
+    self_cpu = np.zeros(n, np.int64)
+    self_cpu[table] = trace.duration_ns[table] - nesting.children_sum(trace.duration_ns[table])
+    owned = timed & (operator != NONE)
+    self_device = np.bincount(operator[owned], trace.duration_ns[owned], n).astype(np.int64)
+    device = np.zeros(n, np.int64)
+    device[table] = nesting.subtree_sum(self_device[table])
+    return Attribution(
+        trace=trace,
+        runs=runs,
+        table=table,
+        nesting=nesting,
+        counted=counted,
+        merged=_merged(trace, table, nesting),
+        work=timed,
+        timeless=int((work & ~timed).sum()),
+        parent=parent,
+        launch=launch,
+        operator=operator,
+        run=run,
+        self_cpu_ns=self_cpu,
+        cpu_ns=np.where(in_table, trace.duration_ns, 0),
+        self_device_ns=self_device,
+        device_ns=device,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Names:
+    utility: Mask
+    run: Mask
+    synchronize: Mask
+    step: Mask
+
+
+def _names(trace: Trace) -> _Names:
+    """Mark events by name, looking at each distinct name once."""
+
+    def where(test: list[bool]) -> Mask:
+        return np.array(test, bool)[trace.name] if test else np.zeros(0, bool)
+
+    return _Names(
+        utility=where([name in _UTILITIES for name in trace.names]),
+        run=where([name == marks.RUN for name in trace.names]),
+        synchronize=where([name == marks.SYNCHRONIZE for name in trace.names]),
+        step=where([name.startswith("ProfilerStep#") for name in trace.names]),
+    )
+
+
+def _join(key: Ints, owners: Ints) -> Ints:
+    """Return for each event the owner that bears the same non-zero key, or `NONE`."""
+    owners = owners[key[owners] != 0]
+    order = owners[np.argsort(key[owners], kind="stable")]
+    if not len(order):
+        return np.full(len(key), NONE)
+    place = np.searchsorted(key[order], key)
+    found = order[np.minimum(place, len(order) - 1)]
+    return np.where((key != 0) & (key[found] == key), found, NONE)
+
+
+def _rows(table: Ints, index: Ints) -> Ints:
+    return np.where(index >= 0, table[index], NONE) if len(table) else index
+
+
+def _threads(trace: Trace, table: Ints, op_of: Ints) -> Ints:
+    """Number the lanes to nest in: a runtime call stands with the operator that made it."""
+    at = np.where(op_of[table] != NONE, op_of[table], table)
+    lanes = np.stack([trace.process[at], trace.thread[at]])
+    return np.unique(lanes, axis=1, return_inverse=True)[1].reshape(-1)
+
+
+def _enclosing(trace: Trace, parent: Ints, rows: Ints, marked: Mask) -> Ints:
+    """Return the nearest operator around each of the given events, or `NONE`.
+
+    An annotation does not count: it says where the code was, not what launched.
+    """
+    operator = trace.category_is("cpu_op") & ~marked
+    at = np.where(rows != NONE, parent[rows], NONE)
+    climbing = np.flatnonzero((at != NONE) & ~operator[at])
+    while len(climbing):
+        at[climbing] = parent[at[climbing]]
+        climbing = climbing[(at[climbing] != NONE) & ~operator[at[climbing]]]
+    return at
+
+
+def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table: Ints) -> Runs:
+    for source, wanted in (("marks", names.run), ("steps", names.step)):
+        rows = np.flatnonzero(wanted & operators)
+        if len(rows):
+            # One thread, outermost: a step inside a step is part of it.
+            lane = (trace.process == trace.process[rows[0]]) & (
+                trace.thread == trace.thread[rows[0]]
+            )
+            inner = np.zeros(len(trace), bool)
+            inner[table] = nesting.inside_same(
+                np.where(wanted[table], 0, 1 + np.arange(len(table)))
+            )
+            rows = rows[lane[rows] & ~inner[rows]]
+            # A run that an error ended is no measurement of a run, unless there is no other.
+            rows = rows[: trace.recorded.get("profiled") or None] if source == "marks" else rows
+            return Runs(source, trace.start_ns[rows], trace.end_ns[rows], rows)
+    if not len(trace):
+        return Runs("trace", *(np.zeros(0, np.int64),) * 3)
+    return Runs("trace", trace.start_ns[:1], trace.end_ns.max(keepdims=True), np.zeros(0, np.int64))
+
+
+def _merged(trace: Trace, table: Ints, nesting: Nesting) -> Mask:
+    children = np.bincount(nesting.parent[nesting.parent >= 0], minlength=len(table))
+    name, parent = trace.name[table], nesting.parent
+    merged = np.zeros(len(trace), bool)
+    if len(table):
+        merged[table] = (parent >= 0) & (children[parent] == 1) & (name == name[parent])
+    return merged

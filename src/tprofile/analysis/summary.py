@@ -1,0 +1,144 @@
+"""The few figures that stand above all tables, per run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from . import tables
+from .attribution import Attribution
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of one run: medians over the runs. What was not measured is None."""
+
+    verdict: str | None
+    """`cpu-only` where no device worked. What holds a device back is not told yet: None."""
+    reason: str | None
+    wall_us: float | None
+    """Time of a run: of the unprofiled ones after the first, or, without them, profiled."""
+    wall_source: str | None
+    """`unprofiled` or `profiled`."""
+    wall_spread: float | None
+    """Half the range of the unprofiled runs over their median; None for fewer than three."""
+    profiled_wall_us: float | None
+    overhead_ratio: float | None
+    """Profiled wall over unprofiled wall."""
+    first_run_us: float | None
+    """The first warm-up run, with whatever had to be loaded, compiled or allocated."""
+    device_busy_us: float | None
+    """Time in which the busiest device worked."""
+    device_busy_fraction: float | None
+    """The same as a fraction of `wall_us`, at most 1."""
+    launches: float | None
+    """Calls that started kernels."""
+    device_names: tuple[str, ...]
+    """Devices that worked, by name; "device N" for one that the trace does not name."""
+    peak_device_bytes: int | None
+    warnings: tuple[str, ...]
+
+
+def summarize(found: Attribution) -> Summary:
+    """Return the figures of a trace, and what a reader must know to trust them."""
+    warnings: list[str] = [*found.trace.notes, *_texts(found.trace.recorded.get("notes"))]
+    per_run = tables.runs(found)
+    worked = bool(found.work.any())
+    unprofiled = unprofiled_us(found)
+    profiled = _median(per_run["wall_us"]) if len(found.trace) else None
+    wall, source = (_median(unprofiled), "unprofiled") if unprofiled else (profiled, "profiled")
+    busy = _median(per_run["device_busy_us"]) if worked else None
+    fraction = busy / wall if busy is not None and wall else None
+    warnings += _warnings(found, unprofiled, fraction)
+    names = tables.device_names(found)
+    return Summary(
+        verdict="cpu-only" if len(found.trace) and not worked else None,
+        reason=_no_device_reason(found) if len(found.trace) and not worked else None,
+        wall_us=wall,
+        wall_source=source if wall is not None else None,
+        wall_spread=_spread(unprofiled),
+        profiled_wall_us=profiled,
+        overhead_ratio=profiled / wall if unprofiled and profiled and wall else None,
+        first_run_us=_first_run_us(found),
+        device_busy_us=busy,
+        device_busy_fraction=None if fraction is None else min(fraction, 1.0),
+        launches=_median(per_run["launches"]) if worked else None,
+        device_names=tuple(
+            names.get(int(i), f"device {i}") for i in np.unique(found.trace.device[found.work])
+        ),
+        peak_device_bytes=None,
+        warnings=tuple(warnings),
+    )
+
+
+def unprofiled_us(found: Attribution) -> list[float]:
+    """Return the walls of the unprofiled runs that count: not the first of a warm-up."""
+    recorded = found.trace.recorded
+    if given := _seconds(recorded.get("unprofiled_s")):
+        return [s * 1e6 for s in given]
+    return [s * 1e6 for s in _seconds(recorded.get("warmup_s"))[1:]]
+
+
+def _first_run_us(found: Attribution) -> float | None:
+    warmups = _seconds(found.trace.recorded.get("warmup_s"))
+    return warmups[0] * 1e6 if warmups else None
+
+
+def _seconds(value: object) -> list[float]:
+    return (
+        [float(v) for v in value if isinstance(v, int | float)] if isinstance(value, list) else []
+    )
+
+
+def _texts(value: object) -> list[str]:
+    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
+
+
+def _median(values: Sequence[float] | pd.Series) -> float | None:
+    return float(statistics.median(values)) if len(values) else None
+
+
+def _spread(values: list[float]) -> float | None:
+    if len(values) < 3:
+        return None
+    return (max(values) - min(values)) / 2 / statistics.median(values)
+
+
+def _no_device_reason(found: Attribution) -> str:
+    if found.timeless:
+        return "the device work in the trace bears no times"
+    recorded = found.trace.recorded
+    if recorded.get("platform") == "CPU" and recorded.get("cuda_available") is False:
+        return "torch sees no CUDA device here"
+    if recorded.get("platform") == "CPU":
+        return "only the CPU was recorded"
+    return "no device work was recorded"
+
+
+def _warnings(found: Attribution, unprofiled: list[float], fraction: float | None) -> list[str]:
+    warnings = []
+    if len(unprofiled) == 1:
+        warnings.append("the wall is that of a single unprofiled run: its spread is unknown")
+    if fraction is not None and fraction > 1.05:
+        warnings.append(
+            f"the device was busy {fraction:.2f} times the wall of a run: the profiler slows the "
+            "device work of this code, or the wall was taken under other conditions"
+        )
+    if found.timeless:
+        warnings.append(
+            f"{found.timeless} kernels, copies or sets were recorded without a duration and are "
+            "in no figure"
+        )
+    owned = found.operator[found.work] >= 0
+    if not owned.all():
+        time = found.trace.duration_ns[found.work]
+        share = time[~owned].sum() / time.sum()
+        warnings.append(
+            f"{share * 100:.0f} % of the device time was launched outside all recorded operators "
+            "(CUDA graphs, other threads, libraries): it is in the kernels, in no operator's row"
+        )
+    return warnings

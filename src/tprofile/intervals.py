@@ -1,0 +1,127 @@
+"""Arithmetic of intervals: who contains whom, what a subtree adds up to, how much is covered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+NONE = -1
+"""Stands in integer columns for "there is none": a root has no parent, a host event no stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nesting:
+    """A forest over n intervals, in the order in which they were given."""
+
+    parent: Ints
+    """Index of the smallest interval around each one; `NONE` for a root."""
+    depth: Ints
+    """0 for a root."""
+    position: Ints
+    """Place of each interval in a walk of the forest, parents first."""
+    size: Ints
+    """How many intervals the subtree of each one has, itself included."""
+
+    def subtree_sum(self, values: Ints) -> Ints:
+        """Return the sum of `values` over each interval and all that it contains."""
+        walked = np.empty(len(values) + 1, np.int64)
+        walked[0] = 0
+        walked[self.position + 1] = values
+        before = np.cumsum(walked)
+        return before[self.position + self.size] - before[self.position]
+
+    def children_sum(self, values: Ints) -> Ints:
+        """Return the sum of `values` over the direct children of each interval."""
+        child = self.parent >= 0
+        # float64 holds whole nanoseconds exactly up to 104 days.
+        total = np.bincount(self.parent[child], weights=values[child], minlength=len(values))
+        return total.astype(np.int64)
+
+    def covered(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Mark the intervals that are, or stand at any depth inside, a marked one."""
+        edges = np.zeros(len(marked) + 1, np.int64)
+        np.add.at(edges, self.position[marked], 1)
+        np.add.at(edges, (self.position + self.size)[marked], -1)
+        return np.cumsum(edges)[self.position] > 0
+
+    def inside_same(self, key: Ints) -> NDArray[np.bool_]:
+        """Mark the intervals that stand, at any depth, inside one with the same key."""
+        order = np.lexsort((self.position, key))
+        reach = (self.position + self.size)[order]
+        # Keys are apart by more than any position, so the running maximum starts anew with each.
+        offset = np.cumsum(np.r_[0, np.diff(key[order]) != 0][: len(order)]) * (len(key) + 1)
+        before = np.maximum.accumulate(np.r_[NONE, (reach + offset)[:-1]])[: len(order)]
+        inside = np.empty(len(key), bool)
+        inside[order] = self.position[order] + offset < before
+        return inside
+
+
+def nest(group: Ints, start: Ints, end: Ints) -> Nesting:
+    """Nest the half-open intervals [start, end) within each group (a thread).
+
+    The rule is torch's: in the order (start, -end), an interval's parent is the nearest earlier
+    one that contains it whole, where one that overlaps it in part has already closed everything
+    that it runs past. So the parent is the nearest earlier interval with an end as late, or later
+    where the interval is empty (an empty interval at an end is outside).
+    """
+    n = len(start)
+    order = np.lexsort((np.arange(n), -end, start, group))
+    ends, grouped = end[order], group[order]
+    # An empty interval needs a parent that ends after it, the others one that ends no earlier.
+    need = ends + (ends == start[order])
+    first = np.r_[True, grouped[1:] != grouped[:-1]][:n]
+    pointer = np.where(first, NONE, np.arange(n) - 1)
+    active = np.flatnonzero(pointer >= 0)
+    active = active[ends[pointer[active]] < need[active]]
+    while len(active):
+        # All between pointer[i] and i end before need[i]; the same holds for the pointer's own
+        # pointer, final or not, so each round may jump as far as the last one got.
+        pointer[active] = pointer[pointer[active]]
+        active = active[pointer[active] >= 0]
+        active = active[ends[pointer[active]] < need[active]]
+    depth = _depths(pointer)
+    back = np.empty(n, np.int64)
+    back[order] = np.arange(n)
+    parent = np.where(pointer >= 0, order[pointer], NONE) if n else pointer
+    return Nesting(
+        parent=parent[back], depth=depth[back], position=back, size=_sizes(pointer, depth)[back]
+    )
+
+
+def _depths(parent: Ints) -> Ints:
+    """Count ancestors, twice as far in each round."""
+    depth = (parent >= 0).astype(np.int64)
+    ancestor = parent.copy()
+    climbing = np.flatnonzero(ancestor >= 0)
+    while len(climbing):
+        above = ancestor[climbing]
+        depth[climbing] += depth[above]
+        ancestor[climbing] = ancestor[above]
+        climbing = climbing[ancestor[climbing] >= 0]
+    return depth
+
+
+def _sizes(parent: Ints, depth: Ints) -> Ints:
+    size = np.ones(len(parent), np.int64)
+    by_depth = np.argsort(depth, kind="stable")
+    levels = np.searchsorted(depth[by_depth], np.arange(int(depth.max(initial=0)) + 2))
+    for level in range(len(levels) - 2, 0, -1):
+        members = by_depth[levels[level] : levels[level + 1]]
+        np.add.at(size, parent[members], size[members])
+    return size
+
+
+def union(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
+    """Return for each of `groups` groups the time that its intervals [start, end) cover."""
+    order = np.lexsort((start, group))
+    group, start, end = group[order], start[order], end[order]
+    # Moving each group past all before it lets one running maximum serve them all.
+    offset = group * (int(end.max(initial=0)) - int(start.min(initial=0)) + 1)
+    reach = np.maximum.accumulate(end + offset)
+    covered_to = np.maximum(np.r_[(start + offset)[:1], reach[:-1]], start + offset)
+    added = np.maximum(end + offset - covered_to, 0)
+    return np.bincount(group, weights=added, minlength=groups).astype(np.int64)

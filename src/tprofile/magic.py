@@ -1,0 +1,146 @@
+"""`%tprofile` and `%%tprofile`: options, then runs, then what a person sees."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import inspect
+import os
+from typing import Any
+
+from IPython.core.display_functions import display
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from . import options, progress
+from .cell import compile_cell
+from .changes import Watch
+from .files import whole_file
+from .output import LastOutput
+
+
+@magics_class
+class TprofileMagics(Magics):
+    """The magics, for one shell."""
+
+    @no_var_expand
+    @line_cell_magic
+    def tprofile(self, line: str, cell: str | None = None) -> object:
+        """Profile a cell, or a statement, under torch.profiler.
+
+            %%tprofile [options] [setup statement]
+            code
+
+            %tprofile [options] statement
+
+        Runs the code warmed up, then under the profiler, and shows what took the time. The newest
+        profile is `_tprofile` in the notebook, and `tprofile.last()`.
+        """
+        __tracebackhide__ = True
+        chosen, rest = options.parse(line)
+        if cell is None and not rest.strip():
+            raise UsageError("%tprofile: there is no statement to profile. See %tprofile?")
+        return self._profile(chosen, rest if cell is None else cell, "" if cell is None else rest)
+
+    def _profile(self, chosen: argparse.Namespace, code: str, setup: str) -> object:
+        __tracebackhide__ = True
+        # torch and pandas are imported here, not when the extension is loaded.
+        from .run import make_plan, profile_runs
+
+        shell: Any = self.shell
+        plan = make_plan(**{k: getattr(chosen, k) for k in _PLANNED})
+        body = compile_cell(shell, code)
+        each = compile_cell(shell, chosen.each) if chosen.each else None
+        if setup.strip():
+            compile_cell(shell, setup).run()
+        watch = Watch(shell.user_ns, body.names)
+        output = LastOutput(shell)
+        value: list[object] = [None]
+
+        def once(last: bool) -> None:
+            if last:
+                shown.hide()
+            value[0] = None
+            value[0] = output.run(body.run, last)
+
+        with _progress(shell) as shown:
+            profile, error = profile_runs(
+                once,
+                plan,
+                before=None if each is None else each.run,
+                stage=shown.stage,
+                remark=lambda: watch.note(shell.user_ns),
+            )
+        output.release()
+        shell.user_ns["_tprofile"] = profile
+        if chosen.variable:
+            shell.user_ns[chosen.variable] = profile
+        if not (chosen.quiet or chosen.give):
+            _show(profile, chosen)
+        if chosen.trace:
+            profile.export_trace(chosen.trace)
+        if chosen.text:
+            with whole_file(chosen.text) as file:
+                file.write((profile.text(chosen.sort, None) + "\n").encode())
+        if error is not None:
+            _raise(shell, error, chosen.raise_error)
+        if chosen.give:
+            return profile
+        return None if body.silent else value[0]
+
+
+_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
+
+
+def _show(profile: Any, chosen: argparse.Namespace) -> None:
+    from .views.html import html
+
+    bundle = {
+        "text/plain": profile.text(chosen.sort, chosen.limit),
+        "text/html": html(profile, chosen.sort, chosen.limit),
+    }
+    display(bundle, raw=True)
+
+
+def _progress(shell: Any) -> progress.Progress:
+    if getattr(shell, "kernel", None) is not None:
+        return progress.in_notebook(shell.display_pub)
+    return progress.in_terminal()
+
+
+def _raise(shell: Any, error: BaseException, stop: bool) -> None:
+    """Raise the user's error with the user's frames alone, or only show it."""
+    __tracebackhide__ = True
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_HERE):
+        traceback = traceback.tb_next
+    error = error.with_traceback(traceback)
+    if not stop:
+        shell.showtraceback((type(error), error, traceback), tb_offset=0)
+        return
+    # Without this the notebook begins with its own frame, the whole cell in one escaped line.
+    frames = shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
+    with contextlib.suppress(AttributeError):
+        # An exception class with slots keeps the longer form.
+        error._render_traceback_ = lambda: frames  # type: ignore[attr-defined]
+    raise error
+
+
+_HERE = os.path.dirname(__file__) + os.sep
+
+
+def register(shell: Any) -> None:
+    """Add the magics to a shell."""
+    # Written here, so that %tprofile? shows the options that the parser knows.
+    TprofileMagics.tprofile.__doc__ = f"{inspect.cleandoc(_DOC)}\n\n{options.usage()}"
+    shell.register_magics(TprofileMagics)
+
+
+def unregister(shell: Any) -> None:
+    """Take the magics out of a shell again."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("tprofile", None)
+    shell.magics_manager.registry.pop("TprofileMagics", None)
+
+
+_DOC = TprofileMagics.tprofile.__doc__ or ""

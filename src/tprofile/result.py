@@ -1,0 +1,119 @@
+"""`Profile`: what a user holds."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from .analysis import tables
+from .analysis.attribution import Attribution, attribute
+from .analysis.summary import Summary, summarize
+from .trace import Trace
+from .trace.write import write
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Profile:
+    """One profiled piece of code: tables, figures, and the trace that they all come from.
+
+    Times are microseconds. `operators`, `operators_by` and `kernels` are sums over the profiled
+    runs, `summary` and `devices` are per run. Every frame is the caller's own copy.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    @cached_property
+    def _found(self) -> Attribution:
+        return attribute(self.trace)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Figures per run (medians), with what was not measured as None."""
+        return summarize(self._found)
+
+    @property
+    def run_source(self) -> str:
+        """What tells one run from the next: "marks" (ours), "steps" (ProfilerStep#N), "trace"."""
+        return self._found.runs.source
+
+    @property
+    def operators(self) -> pd.DataFrame:
+        """A row per operator: `name, calls, self_cpu_us, cpu_us, self_device_us, device_us`.
+
+        The CPU rows of torch's `key_averages()`, sums over the runs, busiest device first.
+        """
+        return self._frame("operators", lambda: tables.operators(self._found))
+
+    def operators_by(self, key: str) -> pd.DataFrame:
+        """Return `operators` with a row per name and value of `key`: "shape", "thread" or "run"."""
+        return self._frame(f"operators by {key}", lambda: tables.operators(self._found, key))
+
+    @property
+    def kernels(self) -> pd.DataFrame:
+        """A row per kernel, copy or set, with the operator, device and stream that it ran for.
+
+        Columns `name, operator, device, stream, calls, device_us, mean_us, min_us, median_us,
+        max_us`, and where recorded `grid, block, occupancy`.
+        """
+        return self._frame("kernels", lambda: tables.kernels(self._found))
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """A row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches`."""
+        return self._frame("runs", lambda: tables.runs(self._found))
+
+    @property
+    def devices(self) -> pd.DataFrame:
+        """A row per device: `device, name, busy_us, busy_fraction, kernels_us, copies_us`.
+
+        Medians per run.
+        """
+        return self._frame("devices", lambda: tables.devices(self._found, self.summary.wall_us))
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """Every recorded event, raw, by start: `name, category, start_us, duration_us, thread,
+        device, stream, correlation, external_id, parent, run`. -1 stands for "none".
+        """
+        return self._frame("events", lambda: tables.events(self._found))
+
+    def _frame(self, name: str, make: Any) -> pd.DataFrame:
+        if name not in self._frames:
+            self._frames[name] = make()
+        return self._frames[name].copy()
+
+    def export_trace(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> str:
+        """Write the trace as Kineto JSON, gzipped if `path` ends in `.gz`, and return the path.
+
+        The file is complete or absent, and `tprofile.load` of it gives equal frames. Raises
+        TprofileError where it cannot be written, or exists and `overwrite` is off.
+        """
+        return write(self.trace, path, overwrite=overwrite)
+
+    def text(self, sort: str | None = None, limit: int | None = 15) -> str:
+        """Return the figures and tables as text of at most 100 columns.
+
+        `sort` is a column of `operators`; `limit` the most rows in a table, None for all.
+        """
+        from .views.text import text
+
+        return text(self, sort, limit)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return f"<tprofile.Profile: {len(self.trace)} events, {len(self._found.runs)} runs>"
+
+    def _repr_html_(self) -> str:
+        from .views.html import html
+
+        return html(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self) if cycle else str(self))

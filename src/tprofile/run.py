@@ -1,0 +1,200 @@
+"""From something to profile to a Profile: `run`, `record`, `load`, `last`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .errors import TprofileError
+from .result import Profile
+from .trace import Trace
+from .trace.read import read
+
+if TYPE_CHECKING:
+    from .session import Plan, Recorder
+
+_last: Profile | None = None
+
+
+def run(
+    fn: Callable[..., object],
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    warmup: int = 3,
+    repeat: int = 3,
+    each: Callable[[], object] | None = None,
+    **options: Any,
+) -> Profile:
+    """Profile `fn(*args, **kwargs)`: warm-up runs, one discarded under the profiler, then `repeat`.
+
+    `each` is called ahead of every run and not measured. `options` are the magic's: `once`,
+    `max_seconds` (seconds), `cpu`, `cuda`, `shapes`. An error of `fn` is raised as it is; what was
+    measured until then is in `tprofile.last()`. Raises TprofileError for options that make no
+    sense, and where torch is being profiled already.
+    """
+    if not callable(fn):
+        raise TprofileError(
+            f"tprofile.run needs something to call, not {type(fn).__name__}. "
+            "Give the function itself: tprofile.run(step, args=(x,)), not tprofile.run(step(x))."
+        )
+    plan = make_plan(warmup=warmup, repeat=repeat, **options)
+    given = dict(kwargs or {})
+    profile, error = profile_runs(lambda last: fn(*args, **given), plan, before=each)
+    if error is not None:
+        raise error
+    return profile
+
+
+def profile_runs(
+    once: Callable[[bool], object],
+    plan: Plan,
+    *,
+    before: Callable[[], object] | None = None,
+    stage: Callable[[str], None] = lambda text: None,
+    remark: Callable[[], str | None] = lambda: None,
+) -> tuple[Profile, BaseException | None]:
+    """Make the runs of `plan` and return the Profile, and the error that ended them early.
+
+    `once` is called with True when no run follows; `remark` afterwards, for a note on the runs; the
+    rest is as in `session.record`.
+    """
+    # torch is imported with the session: only when something is profiled.
+    from .session import record as record_runs
+
+    trace, error = record_runs(once, plan, before=before, stage=stage)
+    if note := remark():
+        trace = trace.with_recorded({"notes": [*trace.recorded.get("notes", []), note]})
+    return _keep(Profile(trace)), error
+
+
+def make_plan(
+    *,
+    warmup: int = 3,
+    repeat: int = 3,
+    once: bool = False,
+    max_seconds: float | None = None,
+    cpu: bool = False,
+    cuda: bool = False,
+    shapes: bool = True,
+    **unknown: Any,
+) -> Plan:
+    """Return what the options ask for; raise TprofileError for what cannot be done."""
+    if unknown:
+        raise TprofileError(
+            f"unknown option {', '.join(map(repr, unknown))}. Options are warmup, repeat, once, "
+            "max_seconds, cpu, cuda, shapes."
+        )
+    if once:
+        warmup, repeat = 0, 1
+    for name, value, least in (("warmup", warmup, 0), ("repeat", repeat, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise TprofileError(
+                f"{name} is {value!r}, but must be a whole number, {least} or more."
+            )
+    if max_seconds is not None and not max_seconds > 0:
+        raise TprofileError(f"max_seconds is {max_seconds!r}, but must be more than 0.")
+    if cpu and cuda:
+        raise TprofileError(
+            "cpu and cuda were both given. Give one, or none to record what is there."
+        )
+    from .session import Plan
+
+    return Plan(
+        warmup=warmup,
+        repeat=repeat,
+        max_seconds=max_seconds,
+        device="cpu" if cpu else "cuda" if cuda else "auto",
+        shapes=shapes,
+    )
+
+
+class record:
+    """Profile a `with` block: one run, no warm-up; for scripts and inside training loops.
+
+        with tprofile.record() as r:
+            step(batch)
+        print(r.profile)
+
+    Options: `cpu`, `cuda`, `shapes`. An error in the block is raised as it is; what was measured
+    until then is in `r.profile`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._plan = make_plan(warmup=0, repeat=1, **options)
+        self._recorder: Recorder | None = None
+        self._profile: Profile | None = None
+
+    @property
+    def profile(self) -> Profile:
+        """What was recorded; raises TprofileError until the block has ended."""
+        if self._profile is None:
+            raise TprofileError("nothing is recorded yet: the `with` block has not ended.")
+        return self._profile
+
+    def __enter__(self) -> record:
+        from .session import Recorder
+
+        if self._recorder is not None:
+            raise TprofileError("a tprofile.record serves one `with` block. Make a new one.")
+        self._recorder = Recorder(self._plan)
+        self._recorder.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._recorder is not None
+        self._profile = _keep(Profile(self._recorder.stop(error)))
+
+
+def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) -> Profile:
+    """Return the Profile of a recorded trace.
+
+    `source` is the path of a Kineto or Chrome trace (`.json`, `.json.gz`), its bytes, or a finished
+    `torch.profiler.profile`. `unprofiled_s` are the seconds that unprofiled runs of the same code
+    took, one number or one per run: the wall is then theirs. Raises TprofileError for what is no
+    trace.
+    """
+    if isinstance(source, str | os.PathLike | bytes):
+        trace: Trace = read(source)
+    elif hasattr(source, "profiler") or hasattr(source, "kineto_results"):
+        from .trace.live import finished, read_results
+
+        trace = read_results(finished(source))
+    else:
+        raise TprofileError(
+            f"cannot load a {type(source).__name__}. Give the path or the bytes of a trace, or a "
+            "stopped torch.profiler.profile."
+        )
+    if unprofiled_s is not None:
+        trace = trace.with_recorded({"unprofiled_s": _walls(unprofiled_s)})
+    return _keep(Profile(trace))
+
+
+def _walls(given: float | Iterable[float]) -> list[float]:
+    try:
+        walls = [float(s) for s in given] if isinstance(given, Iterable) else [float(given)]
+    except (TypeError, ValueError):
+        walls = []
+    if not walls or not all(0 < s < float("inf") for s in walls):
+        raise TprofileError(
+            f"unprofiled_s is {given!r}, but must be seconds of unprofiled runs, each more than 0."
+        )
+    return walls
+
+
+def last() -> Profile | None:
+    """Return the newest Profile of this process, or None."""
+    return _last
+
+
+def _keep(profile: Profile) -> Profile:
+    global _last
+    _last = profile
+    return profile

@@ -1,0 +1,335 @@
+"""Run something warmed up, then under torch's profiler, and return what was recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
+
+from .errors import TprofileError
+from .quiet import deferred_interrupt, profiler_lines_dropped
+from .trace import Trace, marks
+from .trace.build import empty
+from .trace.live import read_results
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often to run, and what to record."""
+
+    warmup: int = 3
+    """Unprofiled runs, each timed. With any, one more run under the profiler is discarded."""
+    repeat: int = 3
+    """Profiled runs, at least 1."""
+    max_seconds: float | None = None
+    """After the first run, make fewer if they would take longer than this; one is profiled."""
+    device: str = "auto"
+    """`cpu`, `cuda` (an error where there is none), or `auto`: CUDA where there is one."""
+    shapes: bool = True
+    """Record the shapes of each operator's inputs."""
+
+
+def record(
+    run: Callable[[bool], object],
+    plan: Plan,
+    *,
+    before: Callable[[], object] | None = None,
+    stage: Callable[[str], None] = lambda text: None,
+) -> tuple[Trace, BaseException | None]:
+    """Make the runs of `plan`; return the Trace, and the error that ended them early, if any.
+
+    `run` is called with True when no other run follows. `before` is called ahead of every run;
+    what it does is neither timed nor in the figures. `stage` is told what is being done.
+
+    An error of `run` or `before`, an interrupt included, ends the session: it is returned beside
+    what was measured until then. Raises TprofileError where profiling is not possible at all.
+    """
+    session = _Session(run, plan, before, stage)
+    try:
+        session.warm_up()
+        session.profile()
+    except TprofileError:
+        raise
+    except BaseException as error:
+        return session.trace(error), error
+    return session.trace(None), None
+
+
+class Recorder:
+    """Record one stretch of code, without warm-up: for `tprofile.record`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._session = _Session(lambda last: None, plan, None, lambda text: None)
+        self._profiler = _Profiler(plan)
+        self._mark = _mark(marks.RUN)
+
+    def start(self) -> None:
+        self._profiler.prepare()
+        self._profiler.start()
+        self._mark.__enter__()
+
+    def stop(self, error: BaseException | None) -> Trace:
+        """Stop and return what was recorded; `error` is what ended the stretch early, if any."""
+        session = self._session
+        session.doing = "profiled run 1 of 1"
+        try:
+            with _mark(marks.SYNCHRONIZE):
+                synchronize()
+        finally:
+            self._mark.__exit__(None, None, None)
+            session.recorded = self._profiler.stop(session.notes)
+        session.profiled = 0 if error else 1
+        return session.trace(error)
+
+
+class _Session:
+    def __init__(
+        self,
+        run: Callable[[bool], object],
+        plan: Plan,
+        before: Callable[[], object] | None,
+        stage: Callable[[str], None],
+    ) -> None:
+        refuse_nested()
+        self._run, self._plan, self._before, self._stage = run, plan, before, stage
+        self._cuda = use_cuda(plan.device)
+        self._began = time.perf_counter()
+        self._last_s = 0.0
+        self.warmup_s: list[float] = []
+        self.discarded = 0
+        self.profiled = 0
+        self.notes: list[str] = []
+        self.doing = ""
+        self.recorded: Trace | None = None
+
+    def warm_up(self) -> None:
+        wanted = self._plan.warmup
+        # At least a profiled run, and the discarded one before it, are to fit behind each warm-up.
+        while len(self.warmup_s) < wanted and (not self.warmup_s or self._fits(3)):
+            self._say(f"warm-up {len(self.warmup_s) + 1} of {wanted}")
+            self.warmup_s.append(self._timed(last=False))
+
+    def profile(self) -> None:
+        profiler = _Profiler(self._plan)
+        self._say(profiler.start_text)
+        try:
+            profiler.prepare()
+            if self._plan.warmup and self._fits(2):
+                self._say("profiler warm-up")
+                self._timed(last=False)
+                self.discarded = 1
+            profiler.start()
+            self._profiled_runs()
+        finally:
+            self._stage("reading what was recorded")
+            self.recorded = profiler.stop(self.notes)
+
+    def _profiled_runs(self) -> None:
+        wanted = self._plan.repeat
+        ran = bool(self.warmup_s)
+        while self.profiled < wanted and (not self.profiled or self._fits(1)):
+            self._say(f"profiled run {self.profiled + 1} of {wanted}")
+            self._timed(last=self.profiled + 1 == wanted or (ran and not self._fits(2)))
+            self.profiled += 1
+            ran = True
+
+    def _timed(self, last: bool) -> float:
+        if self._before is not None:
+            with _mark(marks.BEFORE):
+                self._before()
+                synchronize()
+        begin = time.perf_counter()
+        with _mark(marks.RUN):
+            self._run(last)
+            with _mark(marks.SYNCHRONIZE):
+                synchronize()
+        self._last_s = time.perf_counter() - begin
+        return self._last_s
+
+    def _fits(self, runs: int) -> bool:
+        limit = self._plan.max_seconds
+        return limit is None or time.perf_counter() - self._began + runs * self._last_s <= limit
+
+    def _say(self, doing: str) -> None:
+        self.doing = doing
+        self._stage(doing)
+
+    def trace(self, error: BaseException | None) -> Trace:
+        """Return what was recorded, with what only this session knows."""
+        plan = self._plan
+        told: dict[str, Any] = {
+            "torch": torch.__version__,
+            "platform": _platform() if self._cuda else "CPU",
+            "cuda_available": torch.cuda.is_available(),
+            "asked": {"warmup": plan.warmup, "repeat": plan.repeat},
+            "warmup_s": self.warmup_s,
+            "discarded": self.discarded,
+            "profiled": self.profiled,
+        }
+        if plan.max_seconds is not None:
+            told["max_seconds"] = plan.max_seconds
+        if error is not None:
+            told["stopped"] = {"by": type(error).__name__, "during": self.doing}
+        if self.profiled and self.recorded is not None and not self.recorded.has(marks.RUN):
+            self.notes.append(
+                "nothing of the profiled runs is left: the code started a torch profiler of its "
+                "own, which ended ours. Take it out of the cell."
+            )
+        if self.notes:
+            told["notes"] = self.notes
+        return (self.recorded or empty()).with_recorded(told)
+
+
+class _Profiler:
+    """torch's profiler, started and stopped once, with nothing of it left on the screen."""
+
+    _cuda_started = False
+    """Whether this process has profiled CUDA before: the first start takes seconds."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._cuda = use_cuda(plan.device)
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if self._cuda:
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        with _quiet():
+            self._torch = torch.profiler.profile(
+                activities=activities,
+                record_shapes=plan.shapes,
+                experimental_config=_config(),
+            )
+        self._prepared = self._started = False
+
+    @property
+    def start_text(self) -> str:
+        if self._cuda and not _Profiler._cuda_started:
+            return f"starting {_platform()} profiling, first time in this process"
+        return "starting the profiler"
+
+    def prepare(self) -> None:
+        """Switch the collection on; what runs before `start` is thrown away."""
+        with _quiet(), deferred_interrupt(), _starting():
+            self._torch.prepare_trace()
+            self._prepared = True
+        if self._cuda:
+            _Profiler._cuda_started = True
+
+    def start(self) -> None:
+        with _quiet(), deferred_interrupt(), _starting():
+            self._torch.start_trace()
+            self._started = True
+
+    def stop(self, notes: list[str]) -> Trace | None:
+        """Stop, and return the Trace; None where nothing had been started.
+
+        torch's profiler loses everything, or the process, if it is stopped twice, so an interrupt
+        waits until it has stopped.
+        """
+        if not self._prepared:
+            return None
+        with _quiet(), deferred_interrupt():
+            self._prepared = False
+            try:
+                if not self._started:
+                    # Only a started collection can be ended.
+                    self._torch.start_trace()
+                self._torch.stop_trace()
+            except Exception as error:
+                # A device in error state fails its synchronise here as everywhere.
+                notes.append(f"the profiler could not be stopped: {type(error).__name__}: {error}")
+                return None
+        return read_results(self._torch.profiler.kineto_results) if self._started else None
+
+
+def refuse_nested() -> None:
+    """Raise TprofileError if this thread is being profiled by torch already."""
+    if torch.autograd._profiler_enabled():
+        raise TprofileError(
+            "torch's profiler is running already, and a second one would destroy its recording. "
+            "Stop the other one (leave its `with` block) before you profile with tprofile."
+        )
+
+
+def use_cuda(device: str) -> bool:
+    """Tell whether to record CUDA (or HIP) work; raise TprofileError where it was asked in vain."""
+    if device == "cpu":
+        return False
+    supported = torch.profiler.ProfilerActivity.CUDA in torch.profiler.supported_activities()
+    usable = torch.cuda.is_available() and supported
+    if device == "cuda" and not usable:
+        reason = (
+            "torch.cuda.is_available() is False"
+            if not torch.cuda.is_available()
+            else "this build of torch cannot profile CUDA"
+        )
+        raise TprofileError(
+            f"CUDA cannot be profiled here: {reason} (torch {torch.__version__}). "
+            "Leave the option out, or say cpu, to profile the CPU."
+        )
+    return usable
+
+
+def synchronize() -> None:
+    """Wait for every device that this process uses, and start none that it does not."""
+    if not torch.cuda.is_initialized():
+        return
+    for index in range(torch.cuda.device_count()):
+        if torch._C._cuda_hasPrimaryContext(index):
+            torch.cuda.synchronize(index)
+
+
+def _mark(name: str) -> Any:
+    # The fast kind costs 0.1 µs outside a profile and casts no shadow on the device's streams.
+    return _RecordFunctionFast(name)
+
+
+def _platform() -> str:
+    return "HIP" if torch.version.hip else "CUDA"
+
+
+def _config() -> _ExperimentalConfig | None:
+    """Ask for the cheapest form of results that this version of torch can give.
+
+    2.13 hands out its activities without building events first, which takes a third of the time
+    of the stop; older versions must be asked to keep how kernels were launched.
+    """
+    wishes: list[dict[str, Any]] = [{"trace_only": True}, {"expose_kineto_event_metadata": True}]
+    for wanted in wishes:
+        try:
+            return _ExperimentalConfig(**wanted)
+        except TypeError:
+            continue
+    return None
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise TprofileError(
+            f"torch's profiler did not start: {type(error).__name__}: {error}. Another profiler "
+            "(Nsight, a debugger, a second torch.profiler) may hold the device: stop it, or "
+            "profile the CPU alone."
+        ) from error
+
+
+class _quiet:
+    """Keep torch's remarks about its own profiler off the screen, and everything else on it."""
+
+    def __enter__(self) -> None:
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.filterwarnings("ignore", module=r"torch\.(profiler|autograd)")
+        warnings.filterwarnings("ignore", message=".*Profiler clears events.*")
+        self._lines = profiler_lines_dropped()
+        self._lines.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        self._lines.__exit__(*exc)
+        self._warnings.__exit__(*exc)

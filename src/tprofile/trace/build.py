@@ -1,0 +1,102 @@
+"""Put the columns that a reader collected into the one form that a Trace has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..intervals import NONE, Ints
+from .columns import DEVICE_LANES, Details, Trace, encode
+
+
+def build(
+    *,
+    names: Sequence[str],
+    categories: Sequence[str],
+    start_ns: Sequence[int],
+    duration_ns: Sequence[int],
+    process: Sequence[int],
+    lane: Sequence[int],
+    correlation: Sequence[int],
+    external_id: Sequence[int],
+    details: Details,
+    source_row: Sequence[int] | None = None,
+    epoch_ns: int = 0,
+    lanes: Mapping[int, str] | None = None,
+    others: Sequence[bytes] = (),
+    header: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return a Trace of the given columns, which may come in any order.
+
+    `lane` is the thread of a host event and the stream of a device event; `process` the process
+    or the device. `start_ns` may be as large as Unix time.
+    """
+    start = integers(start_ns)
+    duration = integers(duration_ns)
+    base = int(start.min()) if len(start) else 0
+    start = start - base
+    # Python's sorts are stable, as is this: events with equal times keep the source's order, which
+    # is the order of their beginnings.
+    order = np.lexsort((-duration, start))
+    distinct, name = encode(names)
+    kinds, category = encode(categories)
+    on_device = np.array([kind in DEVICE_LANES for kind in kinds] or [False])[category[order]]
+    where = integers(process)[order]
+    lane_ = integers(lane)[order]
+    rows = np.arange(len(start)) if source_row is None else integers(source_row)
+    return Trace(
+        names=distinct,
+        name=name[order],
+        categories=tuple(kinds),
+        category=category[order],
+        start_ns=start[order],
+        duration_ns=duration[order],
+        process=where,
+        thread=np.where(on_device, NONE, lane_),
+        device=np.where(on_device, where, NONE),
+        stream=np.where(on_device, lane_, NONE),
+        correlation=integers(correlation)[order],
+        external_id=integers(external_id)[order],
+        source_row=rows[order],
+        details=details,
+        base_ns=base,
+        epoch_ns=epoch_ns,
+        lanes=dict(lanes or {}),
+        others=tuple(others),
+        header=dict(header or {}),
+        recorded=dict(recorded or {}),
+        notes=tuple(notes),
+    )
+
+
+def empty() -> Trace:
+    """Return a trace of nothing: what a session that failed early has recorded."""
+    nothing: list[int] = []
+    return build(
+        names=[],
+        categories=[],
+        start_ns=nothing,
+        duration_ns=nothing,
+        process=nothing,
+        lane=nothing,
+        correlation=nothing,
+        external_id=nothing,
+        details=_NoDetails(),
+    )
+
+
+class _NoDetails:
+    def args(self, row: int) -> bytes:
+        return b"{}"
+
+
+def integers(values: Sequence[int] | Ints) -> Ints:
+    """Return 64-bit integers; an identifier above int64 keeps its bits, as C would keep them."""
+    try:
+        return np.asarray(values, np.int64).reshape(-1)
+    except OverflowError:
+        return np.array([(v + 2**63) % 2**64 - 2**63 for v in values], np.int64)

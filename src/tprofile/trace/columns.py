@@ -1,0 +1,111 @@
+"""`Trace`: one profile as columns, whatever it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..intervals import Ints
+
+DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+"""Categories of real work on a device. An annotation's shadow on a stream is not work."""
+
+DEVICE_LANES = DEVICE_WORK | {"gpu_user_annotation", "cuda_sync"}
+"""Categories of events that stand on a device's stream rather than on a host thread."""
+
+INSTANT = "cpu_instant_event"
+"""Category of events without a duration, such as an allocation."""
+
+
+class Details(Protocol):
+    """What else was recorded of each event, decoded when asked for and not before."""
+
+    def args(self, row: int) -> bytes:
+        """Return the `args` of the event in source row `row` as one JSON object."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """One recorded session: a row per event, sorted by start, the longer first.
+
+    Times are integer nanoseconds, `start_ns` counted from `base_ns` (Kineto writes microseconds
+    with three decimals, which this holds without loss). `NONE` stands for "none" in integers.
+    """
+
+    names: NDArray[np.object_]
+    """Distinct event names, exactly as recorded."""
+    name: Ints
+    """Index into `names`."""
+    categories: tuple[str, ...]
+    """Distinct categories, in Kineto's words: `cpu_op`, `kernel`, `cuda_runtime`, ..."""
+    category: Ints
+    """Index into `categories`."""
+    start_ns: Ints
+    duration_ns: Ints
+    process: Ints
+    """Process of a host event, device of a device event: the `pid` of the trace file."""
+    thread: Ints
+    """Thread of a host event as the system numbers it; `NONE` on a device."""
+    device: Ints
+    """Device index of a device event; `NONE` on the host."""
+    stream: Ints
+    """Stream of a device event; `NONE` on the host."""
+    correlation: Ints
+    """Ties a launch to what it started on a device; 0 where none was recorded."""
+    external_id: Ints
+    """Ties runtime calls and device work to the operator that caused them; 0 where none was."""
+    source_row: Ints
+    """Row of each event in `details`."""
+    details: Details
+    base_ns: int = 0
+    """Nanoseconds to add to `start_ns` for the clock of a trace file."""
+    epoch_ns: int = 0
+    """Nanoseconds to add to that for Unix time: `baseTimeNanoseconds` of a file, 0 if unknown."""
+    lanes: Mapping[int, str] = field(default_factory=dict)
+    """Names of threads whose `tid` was text; such a thread has a number below `NONE`."""
+    others: Sequence[bytes] = ()
+    """Events of the source that are no slices (names of lanes, flows), as JSON, for the writer."""
+    header: Mapping[str, Any] = field(default_factory=dict)
+    """Top-level keys of the file other than its events and ours."""
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    """What the recorder knew and no event tells: the key `tprofile` of the file."""
+    notes: tuple[str, ...] = ()
+    """What the reader had to leave out or repair, for a person to read."""
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+    def category_is(self, *categories: str) -> NDArray[np.bool_]:
+        """Mark the rows of the given categories."""
+        wanted = np.array([c in categories for c in self.categories] or [False])
+        return wanted[self.category] if len(self) else np.zeros(0, bool)
+
+    def has(self, name: str) -> bool:
+        """Tell whether any event bears this name."""
+        return name in self.names.tolist()
+
+    @property
+    def end_ns(self) -> Ints:
+        return self.start_ns + self.duration_ns
+
+    def with_recorded(self, recorded: Mapping[str, Any]) -> Trace:
+        """Return the same trace with what its recorder knows."""
+        return replace(self, recorded={**self.recorded, **recorded})
+
+    def args(self, row: int) -> bytes:
+        """Return the arguments recorded with event `row` as the text of a JSON object."""
+        return self.details.args(int(self.source_row[row]))
+
+
+def encode(values: Sequence[str]) -> tuple[NDArray[np.object_], Ints]:
+    """Return the distinct values in the order of their first appearance, and each one's index."""
+    index: dict[str, int] = {}
+    codes = np.fromiter((index.setdefault(v, len(index)) for v in values), np.int64, len(values))
+    distinct = np.empty(len(index), object)
+    distinct[:] = list(index)
+    return distinct, codes

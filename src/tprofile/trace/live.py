@@ -1,0 +1,261 @@
+"""Read torch's profiling results in memory, where names are exact and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..errors import TprofileError
+from .build import build
+from .collector import collector_paused
+from .columns import DEVICE_LANES, Trace
+
+_DRIVEN = frozenset(
+    {
+        "gpu_memcpy", "gpu_memset", "kernel", "cuda_runtime", "cuda_driver", "xpu_runtime",
+        "xpu_driver", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver",
+    }
+)  # fmt: skip
+"""Categories whose own correlation id pairs launch and work; the linked one is the operator's."""
+
+
+def finished(profile: Any) -> Any:
+    """Return the results that a stopped `torch.profiler.profile` holds, or raise TprofileError."""
+    inner = getattr(profile, "profiler", profile)
+    results = getattr(inner, "kineto_results", None)
+    if results is None:
+        raise TprofileError(
+            f"this {type(profile).__name__} holds no finished recording: it was never started, is "
+            "still running, or its schedule has not reached the end of a cycle. "
+            "Stop it first (leave its `with` block), then load it."
+        )
+    return results
+
+
+def read_results(
+    results: Any,
+    *,
+    recorded: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return the Trace in a `_ProfilerResult` of torch.
+
+    torch 2.13 gives its activities as they are; older versions give events, which lack a category
+    and, unless `expose_kineto_event_metadata` was on, how kernels were launched.
+    """
+    header = {"schemaVersion": 1, "deviceProperties": device_properties()}
+    epoch = _base(results.trace_start_ns())
+    with collector_paused():
+        if hasattr(results, "trace_activities"):
+            columns = _activities(results, results.trace_activities())
+        else:
+            columns = _events(results, results.events())
+    columns["start_ns"] = np.asarray(columns["start_ns"], np.int64) - epoch
+    return build(
+        **columns,
+        epoch_ns=epoch,
+        header=header,
+        recorded=recorded,
+        notes=notes,
+    )
+
+
+def _base(now_ns: int) -> int:
+    """Return a round time before `now_ns`, as Kineto does, so that a float holds the rest."""
+    quarter = 7_889_238 * 10**9
+    return now_ns // quarter * quarter
+
+
+def device_properties() -> list[dict[str, Any]]:
+    """Describe the CUDA or HIP devices in use, under the names that Kineto writes."""
+    if not torch.cuda.is_initialized():
+        return []
+    found = []
+    for index in range(torch.cuda.device_count()):
+        # Asking a device for its properties is free; a context on it is not.
+        known = torch.cuda.get_device_properties(index)
+        found.append(
+            {
+                "id": index,
+                "name": known.name,
+                "totalGlobalMem": known.total_memory,
+                "computeMajor": known.major,
+                "computeMinor": known.minor,
+                "numSms": known.multi_processor_count,
+                "warpSize": getattr(known, "warp_size", 32),
+            }
+        )
+    return found
+
+
+class _ActivityDetails:
+    """What Kineto would write as `args`, made when asked for. Holds the results alive, no tensor.
+
+    Kineto adds the operator's id to the text itself, so it is added here.
+    """
+
+    def __init__(self, results: Any, activities: Sequence[Any], external: Sequence[int]) -> None:
+        self._results = results
+        self._activities = activities
+        self._external = external
+
+    def args(self, row: int) -> bytes:
+        return object_text(self._activities[row].metadata_json(), self._external[row])
+
+
+def object_text(members: str | None, external_id: int) -> bytes:
+    """Return members of a JSON object, as Kineto keeps them, as an object with its id.
+
+    What Kineto did not escape (a quote in a string argument) is kept as one plain string.
+    """
+    body = f'"External id": {external_id}' if external_id else ""
+    members = " ".join((members or "").split())
+    if members:
+        text = f"{{{body}, {members}}}" if body else f"{{{members}}}"
+        try:
+            json.loads(text)
+            return text.encode()
+        except ValueError:
+            kept = json.dumps({"unparsed": members})[1:-1]
+            return (f"{{{body}, {kept}}}" if body else f"{{{kept}}}").encode()
+    return f"{{{body}}}".encode()
+
+
+def _activities(results: Any, found: Sequence[Any]) -> dict[str, Any]:
+    kinds = [a.type() for a in found]
+    own = [a.correlation_id() for a in found]
+    linked = [a.linked_correlation_id() for a in found]
+    driven = [k in _DRIVEN for k in kinds]
+    external = [
+        link if drive or link else self_
+        for link, self_, drive in zip(linked, own, driven, strict=True)
+    ]
+    duration = [a.duration() for a in found]
+    if "cpu_instant_event" in kinds:
+        # An instant has no end; what is recorded as its duration runs to the end of the session.
+        duration = [0 if k == "cpu_instant_event" else d
+                    for k, d in zip(kinds, duration, strict=True)]  # fmt: skip
+    return {
+        "names": [a.name() for a in found],
+        "categories": kinds,
+        "start_ns": [a.timestamp() for a in found],
+        "duration_ns": duration,
+        "process": [a.device_id() for a in found],
+        "lane": [_lane(a.resource_id()) for a in found],
+        "correlation": [o if drive else 0 for o, drive in zip(own, driven, strict=True)],
+        "external_id": external,
+        "details": _ActivityDetails(results, found, external),
+    }
+
+
+def _lane(resource: int) -> int:
+    # As Kineto writes it: the id of a thread is never negative in its files.
+    return abs(resource)
+
+
+_RUNTIME = re.compile(r"(cuda|hip)[A-Z]")
+_DRIVER = re.compile(r"cu[A-Z]")
+
+
+def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
+    """Read events of torch before 2.13, working out the category that they do not tell."""
+    names = [e.name() for e in found]
+    annotated = [e.is_user_annotation() for e in found]
+    index = [e.device_index() for e in found]
+    hosts = torch.autograd.DeviceType.CPU
+    host = [e.device_type() == hosts for e in found]
+    python = [e.is_python_function() if hasattr(e, "is_python_function") else False for e in found]
+    own = [e.correlation_id() for e in found]
+    linked = [e.linked_correlation_id() for e in found]
+    kinds = [
+        _category(*one)
+        for one in zip(names, annotated, host, python, index, linked, own, strict=True)
+    ]
+    driven = [k in _DRIVEN for k in kinds]
+    external = [
+        link if drive or link else self_
+        for link, self_, drive in zip(linked, own, driven, strict=True)
+    ]
+    start = [e.start_ns() for e in found]
+    return {
+        "names": names,
+        "categories": kinds,
+        "start_ns": start,
+        "duration_ns": [
+            e.end_ns() - s if k != "cpu_instant_event" else 0
+            for e, s, k in zip(found, start, kinds, strict=True)
+        ],
+        "process": index,
+        "lane": [_lane(e.device_resource_id()) for e in found],
+        "correlation": [o if drive else 0 for o, drive in zip(own, driven, strict=True)],
+        "external_id": external,
+        "details": _EventDetails(results, found, kinds, external),
+    }
+
+
+def _category(
+    name: str, annotated: bool, host: bool, python: bool, index: int, linked: int, own: int
+) -> str:
+    if not host:
+        if annotated:
+            return "gpu_user_annotation"
+        if name.startswith("Memcpy "):
+            return "gpu_memcpy"
+        return "gpu_memset" if name.startswith("Memset ") else "kernel"
+    if annotated:
+        return "user_annotation"
+    if python:
+        return "python_function"
+    if index < 0:
+        return "overhead"
+    if name == "[memory]":
+        return "cpu_instant_event"
+    # An operator links to nothing; a runtime call outside all operators does not either, so its
+    # name has to tell it.
+    if linked or _RUNTIME.match(name) or _DRIVER.match(name):
+        return "cuda_driver" if _DRIVER.match(name) else "cuda_runtime"
+    return "cpu_op"
+
+
+class _EventDetails:
+    """The arguments of an event, put together as Kineto writes them."""
+
+    def __init__(
+        self, results: Any, found: Sequence[Any], kinds: Sequence[str], external: Sequence[int]
+    ) -> None:
+        self._results = results
+        self._found = found
+        self._kinds = kinds
+        self._external = external
+
+    def args(self, row: int) -> bytes:
+        event, kind = self._found[row], self._kinds[row]
+        told = getattr(event, "metadata_json", lambda: "")()
+        if kind == "cpu_instant_event":
+            # Its metadata was not exposed in these versions.
+            told = f'"Bytes": {event.nbytes()}'
+        elif kind in DEVICE_LANES and not told and kind != "gpu_user_annotation":
+            told = (
+                f'"device": {event.device_index()}, "stream": {event.device_resource_id()}, '
+                f'"correlation": {event.correlation_id()}'
+            )
+        elif kind in _DRIVEN and not told:
+            told = f'"correlation": {event.correlation_id()}'
+        elif kind == "cpu_op":
+            extra = {
+                "Sequence number": event.sequence_nr(),
+                "Fwd thread id": event.fwd_thread_id(),
+                "Concrete Inputs": ["" if v is None else str(v) for v in event.concrete_inputs()],
+                "Input type": event.dtypes(),
+                "Input Dims": event.shapes(),
+            }
+            if extra["Sequence number"] < 0:
+                del extra["Sequence number"], extra["Fwd thread id"]
+            members = json.dumps({k: v for k, v in extra.items() if v not in ([],)})[1:-1]
+            told = ", ".join(part for part in (members, told) if part)
+        return object_text(told, self._external[row])

@@ -1,0 +1,10 @@
+"""Names under which the recorder marks its own doings, so that analysis can tell them apart."""
+
+RUN = "tprofile::run"
+"""Around each profiled run, the synchronise at its end included."""
+
+SYNCHRONIZE = "tprofile::synchronize"
+"""Around our own wait for the device: never one of the user's rows."""
+
+BEFORE = "tprofile::each"
+"""Around what resets the state ahead of a run: in no run, so in no figure."""

@@ -1,0 +1,293 @@
+"""Read a Kineto or Chrome trace file."""
+
+from __future__ import annotations
+
+import decimal
+import gzip
+import os
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..errors import TprofileError
+from ..intervals import NONE
+from .build import build
+from .collector import collector_paused
+from .columns import DEVICE_LANES, Trace
+
+_EXACT_US = 2.0**43
+"""Below this many microseconds a float64 still rounds to the right nanosecond."""
+
+_NO_ARGS = Raw(b"{}")
+_Number = int | float | str | None
+
+
+class _Event(Struct, gc=False):
+    ph: str = ""
+    cat: str | None = ""
+    name: str | None = ""
+    pid: int | float | str | None = 0
+    tid: int | float | str | None = 0
+    ts: float | str | None = 0.0
+    dur: float | str | None = 0.0
+    args: Raw = _NO_ARGS
+
+
+class _Exact(Struct, gc=False):
+    """The times of an event as they are written."""
+
+    ts: decimal.Decimal | None = None
+    dur: decimal.Decimal | None = None
+
+
+class _Ids(Struct, gc=False):
+    external: _Number = msgspec.field(name="External id", default=0)
+    correlation: _Number = 0
+    device: _Number = None
+    stream: _Number = None
+    tid: _Number = None
+
+
+class _FileDetails:
+    """The arguments of a file's events: views of its text, nothing decoded."""
+
+    def __init__(self, raws: list[Raw]) -> None:
+        self._raws = raws
+
+    def args(self, row: int) -> bytes:
+        return bytes(self._raws[row])
+
+
+def read(source: str | os.PathLike[str] | bytes) -> Trace:
+    """Return the Trace in a file or its bytes: JSON, gzipped or not, as object or as list.
+
+    Strings that Kineto did not escape are repaired. Raises TprofileError for what is no trace.
+    """
+    if isinstance(source, bytes):
+        return _parse(_unzip(source, "these bytes"), "these bytes")
+    path = Path(source)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TprofileError(
+            f"cannot read the trace {str(path)!r}: {reason}. "
+            "Give the path of a .json or .json.gz file that torch.profiler or tprofile wrote."
+        ) from error
+    return _parse(_unzip(data, repr(str(path))), repr(str(path)))
+
+
+def _unzip(data: bytes, what: str) -> bytes:
+    if data[:2] != b"\x1f\x8b":
+        return data
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error) as error:
+        raise TprofileError(
+            f"{what} is a gzip file that cannot be unpacked ({error}). "
+            "It was probably cut short while it was written or copied: write or copy it again."
+        ) from error
+
+
+def _parse(text: bytes, what: str) -> Trace:
+    notes: list[str] = []
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    with collector_paused():
+        try:
+            header, events = _decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            # Kineto writes names as they are. Repairing costs a pass, so only when it is needed.
+            repaired = _repair(text)
+            try:
+                header, events = _decode(repaired)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                raise _no_trace(what, text, error) from error
+            text = repaired
+            notes.append("the file was not valid JSON; unescaped text in it was repaired")
+        return _columns(text, header, events, notes)
+
+
+def _decode(text: bytes) -> tuple[dict[str, Any], list[_Event]]:
+    if text.lstrip()[:1] == b"[":
+        return {}, msgspec.json.decode(text, type=list[_Event])
+    keys = msgspec.json.decode(text, type=dict[str, Raw])
+    if "traceEvents" not in keys:
+        raise msgspec.ValidationError("there is no key 'traceEvents'")
+    events = msgspec.json.decode(keys.pop("traceEvents"), type=list[_Event])
+    return {key: msgspec.json.decode(value) for key, value in keys.items()}, events
+
+
+def _no_trace(what: str, text: bytes, error: Exception) -> TprofileError:
+    if not text.strip():
+        return TprofileError(f"{what} is empty: no trace was written to it. Record it again.")
+    return TprofileError(
+        f"{what} is no trace that can be read: {error}. "
+        "A trace is JSON with a list 'traceEvents' of events, as torch.profiler's "
+        "export_chrome_trace and tprofile's export_trace write it; if this one was, "
+        "it may have been cut short."
+    )
+
+
+_NAME_ON_ITS_LINE = re.compile(rb'("name": ")(.*)(", "pid": )')
+_BARE_QUOTE = re.compile(rb'(?<!\\)"')
+_CONTROL = re.compile(rb"[\x00-\x09\x0b\x0c\x0e-\x1f]")
+
+
+def _repair(text: bytes) -> bytes:
+    """Escape quotes in names where Kineto's writer puts them, controls and bad UTF-8 anywhere."""
+
+    def escape(match: re.Match[bytes]) -> bytes:
+        return match[1] + _BARE_QUOTE.sub(rb"\"", match[2]) + match[3]
+
+    text = _NAME_ON_ITS_LINE.sub(escape, text)
+    text = _CONTROL.sub(lambda m: b" " if m[0] == b"\t" else b"\\u%04x" % m[0][0], text)
+    return text.decode("utf-8", "replace").encode()
+
+
+def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: list[str]) -> Trace:
+    recorded = header.pop("tprofile", None)
+    slices = [i for i, e in enumerate(events) if _is_row(e)]
+    rows = [events[i] for i in slices]
+    start, duration = _times(text, rows, slices, notes)
+    zero_is_lost = not _starts_at_zero(start)
+    keep = [
+        i
+        for i, (s, d) in enumerate(zip(start, duration, strict=True))
+        if d >= 0 and (s or not zero_is_lost)
+    ]
+    if len(keep) < len(rows):
+        lost = len(rows) - len(keep)
+        notes.append(f"{lost} events without a valid time were left out (start 0, duration < 0)")
+    rows = [rows[i] for i in keep]
+    raws = [e.args for e in rows]
+    decode_ids = msgspec.json.Decoder(_Ids).decode
+    try:
+        ids = [decode_ids(r) for r in raws]
+    except msgspec.DecodeError:
+        ids = [_lenient_ids(r) for r in raws]
+    categories = [e.cat or "" for e in rows]
+    lanes = _Lanes()
+    on_device = [c in DEVICE_LANES for c in categories]
+    ours = isinstance(recorded, dict)
+    zipped = list(zip(rows, ids, on_device, strict=True))
+    begun = sum(e.ph in ("B", "E") for e in events)
+    if begun:
+        notes.append(f"{begun} events written as separate begin and end were not read")
+    return build(
+        names=[e.name or "" for e in rows],
+        categories=categories,
+        start_ns=[start[i] for i in keep],
+        duration_ns=[duration[i] for i in keep],
+        process=[
+            lanes.number(e.pid if not dev or i.device is None else i.device) for e, i, dev in zipped
+        ],
+        lane=[
+            lanes.number(i.stream if dev and i.stream is not None else _tid(e, i, ours))
+            for e, i, dev in zipped
+        ],
+        correlation=[_integer(i.correlation) for i in ids],
+        external_id=[_integer(i.external) for i in ids],
+        details=_FileDetails(raws),
+        epoch_ns=_integer(header.get("baseTimeNanoseconds")),
+        lanes=lanes.names(),
+        others=_others(text, events),
+        header=header,
+        recorded=recorded if isinstance(recorded, dict) else {},
+        notes=notes,
+    )
+
+
+def _is_row(event: _Event) -> bool:
+    if event.ph == "X":
+        return event.cat != "Trace"
+    return event.ph == "i" and event.cat == "cpu_instant_event"
+
+
+def _starts_at_zero(start: list[int]) -> bool:
+    """Tell a trace whose clock starts at 0 from events that lost their time in one with a clock."""
+    return not start or sorted(start)[len(start) // 2] < 10**15
+
+
+def _tid(event: _Event, ids: _Ids, ours: bool) -> _Number:
+    # We write overlapping slices to lanes of their own and keep their thread beside them.
+    return ids.tid if ours and ids.tid is not None else event.tid
+
+
+def _times(
+    text: bytes, rows: list[_Event], slices: list[int], notes: list[str]
+) -> tuple[list[int], list[int]]:
+    """Return start and duration in whole nanoseconds, exactly as written."""
+    ts = [e.ts for e in rows]
+    if all(type(t) is float and -_EXACT_US < t < _EXACT_US for t in ts):
+        return (
+            [round(float(t or 0) * 1000) for t in ts],
+            [round(float(e.dur or 0) * 1000) if e.ph == "X" else 0 for e in rows],
+        )
+    body = text if text.lstrip()[:1] == b"[" else _events_text(text)
+    exact = msgspec.json.decode(body, type=list[_Exact])
+    return (
+        [round((exact[i].ts or 0) * 1000) for i in slices],
+        [round((exact[i].dur or 0) * 1000) if rows[k].ph == "X" else 0
+         for k, i in enumerate(slices)],
+    )  # fmt: skip
+
+
+def _events_text(text: bytes) -> Raw:
+    return msgspec.json.decode(text, type=dict[str, Raw])["traceEvents"]
+
+
+def _lenient_ids(raw: Raw) -> _Ids:
+    """Decode ids out of arguments of which some have a type that nobody would expect."""
+    try:
+        values = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return _Ids()
+    if not isinstance(values, dict):
+        return _Ids()
+    names = {"external": "External id"} | {k: k for k in ("correlation", "device", "stream", "tid")}
+    found = {field: values.get(key) for field, key in names.items()}
+    return _Ids(**{k: v for k, v in found.items() if isinstance(v, int | float | str)})
+
+
+def _integer(value: _Number) -> int:
+    if isinstance(value, int):
+        return value
+    try:
+        return int(value or 0)
+    except (ValueError, OverflowError):
+        return 0
+
+
+class _Lanes:
+    """Numbers for processes and threads, which other writers may give as text."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, value: _Number) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return int(value)  # type: ignore[arg-type]
+        except (ValueError, TypeError, OverflowError):
+            return self._numbers.setdefault(str(value), NONE - 1 - len(self._numbers))
+
+    def names(self) -> dict[int, str]:
+        return {number: name for name, number in self._numbers.items()}
+
+
+def _others(text: bytes, events: list[_Event]) -> list[bytes]:
+    """Return what is not a row, as written; launch flows are left out: the writer draws them."""
+    wanted = [
+        i for i, e in enumerate(events)
+        if not _is_row(e) and not (e.ph in ("s", "f", "t") and e.cat == "ac2g")
+    ]  # fmt: skip
+    if not wanted:
+        return []
+    body = text if text.lstrip()[:1] == b"[" else _events_text(text)
+    raws = msgspec.json.decode(body, type=list[Raw])
+    return [bytes(raws[i]) for i in wanted]

@@ -1,0 +1,64 @@
+"""A Profile as a static HTML table: nothing runs in it, so it shows wherever HTML does."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from .tables import Table, kernel_table, operator_table
+from .words import answer, visible
+
+if TYPE_CHECKING:
+    from ..result import Profile
+
+# Colours come from the notebook's theme, or from the browser's where there is no notebook.
+_STYLE = """
+.tp-static{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
+color:var(--jp-ui-font-color1,CanvasText);max-width:100%}
+.tp-static p{margin:0 0 2px}
+.tp-static .tp-what{font-weight:600}
+.tp-static .tp-note{color:var(--jp-warn-color0,#a4500f)}
+.tp-static div{overflow-x:auto;margin:10px 0}
+.tp-static table{border-collapse:collapse;font-variant-numeric:tabular-nums;border:0}
+.tp-static caption{text-align:left;font-weight:600;padding:0 0 4px;color:inherit}
+.tp-static th,.tp-static td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;
+border:0;border-bottom:1px solid var(--jp-border-color2,#8884);background:none;color:inherit}
+.tp-static th{font-weight:500;color:var(--jp-ui-font-color2,inherit)}
+.tp-static .tp-name{text-align:left;max-width:32em;overflow:hidden;text-overflow:ellipsis}
+.tp-static td.tp-name{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:12px}
+"""
+
+
+def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> str:
+    """Return the figures and tables as HTML; every name in it is text, never markup."""
+    lines = answer(profile)
+    parts = [f'<p class="tp-what">{_text(lines[0])}</p>']
+    parts += [f"<p>{_text(line)}</p>" for line in lines[1:]]
+    parts += [f'<p class="tp-note">{_text(note)}</p>' for note in profile.summary.warnings]
+    operators = operator_table(profile, sort, limit)
+    if operators.rows:
+        parts.append(_table(operators))
+    if len(profile.kernels):
+        parts.append(_table(kernel_table(profile, limit)))
+    return f'<div class="tp-static"><style>{_STYLE}</style>{"".join(parts)}</div>'
+
+
+def _text(name: str) -> str:
+    return escape(visible(name))
+
+
+def _table(table: Table) -> str:
+    def cell(kind: str, i: int, value: str) -> str:
+        if i >= table.names:
+            return f"<{kind}>{_text(value)}</{kind}>"
+        return f'<{kind} class="tp-name" title="{_text(value)}">{_text(value)}</{kind}>'
+
+    def row(kind: str, cells: list[str]) -> str:
+        return f"<tr>{''.join(cell(kind, i, c) for i, c in enumerate(cells))}</tr>"
+
+    more = f"<p>… and {table.left_out} more</p>" if table.left_out else ""
+    return (
+        f"<div><table><caption>{_text(table.title)}</caption>"
+        f"<thead>{row('th', table.heads)}</thead>"
+        f"<tbody>{''.join(row('td', cells) for cells in table.rows)}</tbody></table>{more}</div>"
+    )

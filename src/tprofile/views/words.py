@@ -1,0 +1,190 @@
+"""How figures and names are put into words, the same in every view."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..result import Profile
+
+DASH = "–"
+"""Stands for what was not measured."""
+
+_UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of time that suits a whole column, so that its numbers can be compared by eye."""
+
+    name: str
+    us: float
+    decimals: int = 2
+
+    def number(self, us: float | None) -> str:
+        """Return a time in this unit, without its name: one too small to print is not 0."""
+        if us is None or math.isnan(us):
+            return DASH
+        least = 10.0**-self.decimals
+        if 0 < us / self.us < least / 2:
+            return f"<{least:.{self.decimals}f}"
+        return f"{us / self.us:.{self.decimals}f}" if us else "0"
+
+
+def unit(us: Iterable[float | None]) -> Unit:
+    """Return the unit in which the largest of the given times has one to three digits."""
+    largest = max((abs(t) for t in us if t is not None and not math.isnan(t)), default=0.0)
+    name, size = next(((n, s) for n, s in _UNITS if largest >= s), ("µs", 1.0))
+    return Unit(name, size)
+
+
+def duration(us: float | None) -> str:
+    """Return a time with three digits that count and its unit."""
+    if us is None or math.isnan(us):
+        return DASH
+    fit = unit([us])
+    value = us / fit.us
+    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
+    return f"{value:.{decimals}f} {fit.name}"
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction as percent: a part too small to print is not 0."""
+    if fraction is None or math.isnan(fraction):
+        return DASH
+    if 0 < fraction < 0.0005:
+        return "<0.1"
+    return f"{fraction * 100:.1f}" if fraction else "0"
+
+
+def count(number: float) -> str:
+    """Return a number of calls per run, which need not be whole."""
+    return f"{number:.0f}" if number == int(number) else f"{number:.2f}"
+
+
+def visible(text: str) -> str:
+    """Return a name with what cannot be seen, or moves what is seen, as an escape."""
+    if not text.strip():
+        return repr(text)
+    return "".join(
+        c if unicodedata.category(c)[0] not in "CZ" or c == " " else
+        c.encode("unicode_escape").decode() for c in text
+    )  # fmt: skip
+
+
+def width(text: str) -> int:
+    """Return the columns that a text takes in a terminal."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def fit(text: str, columns: int) -> str:
+    """Return a name cut in its middle to at most this many columns, and padded to them.
+
+    Kernel names begin alike and end alike: both ends say something, so neither is cut.
+    """
+    text = visible(text)
+    if width(text) > columns:
+        head, tail = text, text
+        while width(head) > columns // 2:
+            head = head[:-1]
+        while width(tail) > columns - 1 - width(head):
+            tail = tail[1:]
+        text = f"{head}…{tail}"
+    return text + " " * (columns - width(text))
+
+
+def device_word(profile: Profile) -> str:
+    """Return what a person calls the device: CUDA, HIP."""
+    told = profile.trace.recorded.get("platform")
+    if isinstance(told, str) and told != "CPU":
+        return visible(told)
+    hip = any(str(key).startswith("hip_") for key in profile.trace.header)
+    return "HIP" if hip else "CUDA"
+
+
+def what_ran(profile: Profile) -> str:
+    """Return the sentence that says which runs there were: "7 runs: 3 warm-up, ..."."""
+    told = profile.trace.recorded
+    if "profiled" not in told:
+        return _found_runs(profile)
+    warmups, discarded, profiled = len(told["warmup_s"]), told["discarded"], told["profiled"]
+    parts = [
+        f"{n} {what}"
+        for n, what in (
+            (warmups, "warm-up"),
+            (discarded, "profiler warm-up"),
+            (profiled, "profiled"),
+        )
+        if n
+    ]
+    total = warmups + discarded + profiled
+    said = f"{total} run{'s' * (total != 1)}" + (f": {', '.join(parts)}" if parts else "")
+    if total == profiled == 1:
+        said = "1 run, profiled, no warm-up"
+    if stopped := told.get("stopped"):
+        return f"{said}; stopped by {visible(stopped['by'])} in {visible(stopped['during'])}"
+    return said + _left_out(told, total)
+
+
+def _left_out(told: Any, total: int) -> str:
+    asked = told.get("asked", {})
+    wanted = asked.get("warmup", 0) + (1 if asked.get("warmup") else 0) + asked.get("repeat", 0)
+    if "max_seconds" not in told or total >= wanted:
+        return ""
+    return f"; {wanted - total} of {wanted} left out: more than {told['max_seconds']:g} s"
+
+
+def _found_runs(profile: Profile) -> str:
+    n = len(profile.runs)
+    source = profile.run_source
+    if not n:
+        return "no runs: the trace is empty"
+    if source == "trace":
+        return "1 run: the whole trace"
+    marks = "ProfilerStep" if source == "steps" else "run"
+    return f"{n} run{'s' * (n != 1)}, by the {marks} marks of the trace"
+
+
+def answer(profile: Profile) -> list[str]:
+    """Return the sentences that stand above everything: what was run, how long, how busy."""
+    summary = profile.summary
+    lines = [what_ran(profile)]
+    if summary.wall_us is None:
+        lines.append("nothing was profiled")
+        return lines
+    if summary.wall_source == "unprofiled":
+        spread = f" ±{percent(summary.wall_spread)} %" if summary.wall_spread is not None else ""
+        parts = [
+            f"wall {duration(summary.wall_us)} per run, not profiled{spread}",
+            f"{duration(summary.profiled_wall_us)} profiled",
+        ]
+    else:
+        parts = [f"wall {duration(summary.wall_us)} per run, under the profiler"]
+    if summary.first_run_us is not None:
+        parts.append(f"first run {duration(summary.first_run_us)}")
+    lines.append(" · ".join(parts))
+    lines.append(_device_line(profile))
+    return lines
+
+
+def _device_line(profile: Profile) -> str:
+    summary = profile.summary
+    if summary.verdict == "cpu-only":
+        return f"CPU only: {summary.reason}"
+    word = device_word(profile)
+    lines = []
+    for row in profile.devices.to_dict("records"):
+        name = f"{word} {row['device']}" + (f" ({visible(row['name'])})" if row["name"] else "")
+        busy, fraction = duration(row["busy_us"]), percent(row["busy_fraction"])
+        lines.append(f"{name} busy {busy} of each run, {fraction} %")
+    if summary.launches is not None:
+        s = "" if summary.launches == 1 else "es"
+        lines.append(f"{count(summary.launches)} launch{s} per run")
+    return " · ".join(lines)
