@@ -25,7 +25,8 @@ class Watch:
             value = namespace.get(name)
             if value is not None and ref() is value and (now := _version(value)) != version:
                 assert now is not None
-                changed.append(f"{name} ({_kind(value)}, {now - version} changes)")
+                times = now - version
+                changed.append(f"{name} ({_kind(value)}, {times} change{'s' * (times != 1)})")
         if not changed:
             return None
         return (

@@ -8,15 +8,18 @@ import inspect
 import os
 from typing import Any
 
-from IPython.core.display_functions import display
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from . import options, progress
+from . import options
 from .cell import compile_cell
 from .changes import Watch
 from .files import whole_file
-from .output import LastOutput
+from .output import Held
+from .progress import NotebookScreen, Progress, Screen, TerminalScreen
+
+_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
+_HERE = os.path.dirname(__file__) + os.sep
 
 
 @magics_class
@@ -40,72 +43,95 @@ class TprofileMagics(Magics):
         chosen, rest = options.parse(line)
         if cell is None and not rest.strip():
             raise UsageError("%tprofile: there is no statement to profile. See %tprofile?")
-        return self._profile(chosen, rest if cell is None else cell, "" if cell is None else rest)
+        code, setup = (rest, "") if cell is None else (cell, rest)
+        return _profile(self.shell, chosen, code, setup)
 
-    def _profile(self, chosen: argparse.Namespace, code: str, setup: str) -> object:
-        __tracebackhide__ = True
-        # torch and pandas are imported here, not when the extension is loaded.
-        from .run import make_plan, profile_runs
 
-        shell: Any = self.shell
-        plan = make_plan(**{k: getattr(chosen, k) for k in _PLANNED})
-        body = compile_cell(shell, code)
-        each = compile_cell(shell, chosen.each) if chosen.each else None
-        if setup.strip():
-            compile_cell(shell, setup).run()
-        watch = Watch(shell.user_ns, body.names)
-        output = LastOutput(shell)
-        value: list[object] = [None]
+def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> object:
+    __tracebackhide__ = True
+    # torch and pandas are imported here, not when the extension is loaded.
+    from .run import make_plan, profile_runs
 
-        def once(last: bool) -> None:
-            if last:
-                shown.hide()
-            value[0] = None
-            value[0] = output.run(body.run, last)
+    plan = make_plan(**{name: getattr(chosen, name) for name in _PLANNED})
+    body = compile_cell(shell, code)
+    each = compile_cell(shell, chosen.each) if chosen.each else None
+    prepare = compile_cell(shell, setup) if setup.strip() else None
+    screen = _screen(shell)
+    of_setup, of_run = Held(shell), Held(shell)
+    value: list[object] = []
 
-        with _progress(shell) as shown:
+    @contextlib.contextmanager
+    def around(last: bool) -> Any:
+        value.clear()
+        of_run.forget()
+        if not last:
+            with of_run.capture():
+                yield
+            return
+        progress.leave()
+        of_setup.show()
+        yield
+
+    bundle = None
+    with Progress(screen) as progress:
+        try:
+            if prepare is not None:
+                try:
+                    with of_setup.capture():
+                        prepare.run()
+                except BaseException as problem:
+                    _raise(shell, problem, chosen.raise_error)
+                    return None
+            watch = Watch(shell.user_ns, body.names)
             profile, error = profile_runs(
-                once,
+                lambda: value.append(body.run()),
                 plan,
                 before=None if each is None else each.run,
-                stage=shown.stage,
+                around=around,
+                stage=progress.stage,
                 remark=lambda: watch.note(shell.user_ns),
             )
-        output.release()
-        shell.user_ns["_tprofile"] = profile
-        if chosen.variable:
-            shell.user_ns[chosen.variable] = profile
-        if not (chosen.quiet or chosen.give):
-            _show(profile, chosen)
-        if chosen.trace:
-            profile.export_trace(chosen.trace)
-        if chosen.text:
-            with whole_file(chosen.text) as file:
-                file.write((profile.text(chosen.sort, None) + "\n").encode())
-        if error is not None:
-            _raise(shell, error, chosen.raise_error)
-        if chosen.give:
-            return profile
-        return None if body.silent else value[0]
+            if not (chosen.quiet or chosen.give):
+                bundle = _bundle(profile, chosen)
+        finally:
+            # Held still if there was no last run: an error or a limit came before.
+            progress.leave()
+            of_setup.show()
+            of_run.show()
+    shell.user_ns["_tprofile"] = profile
+    if chosen.variable:
+        shell.user_ns[chosen.variable] = profile
+    if bundle is not None:
+        screen.result(bundle)
+    _write_files(profile, chosen)
+    if error is not None:
+        _raise(shell, error, chosen.raise_error)
+    if chosen.give:
+        return profile
+    return None if body.silent or not value else value[0]
 
 
-_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
+def _screen(shell: Any) -> Screen:
+    if getattr(shell, "kernel", None) is not None:
+        return NotebookScreen(shell.display_pub)
+    return TerminalScreen()
 
 
-def _show(profile: Any, chosen: argparse.Namespace) -> None:
+def _bundle(profile: Any, chosen: argparse.Namespace) -> dict[str, str]:
     from .views.html import html
 
-    bundle = {
+    return {
         "text/plain": profile.text(chosen.sort, chosen.limit),
         "text/html": html(profile, chosen.sort, chosen.limit),
     }
-    display(bundle, raw=True)
 
 
-def _progress(shell: Any) -> progress.Progress:
-    if getattr(shell, "kernel", None) is not None:
-        return progress.in_notebook(shell.display_pub)
-    return progress.in_terminal()
+def _write_files(profile: Any, chosen: argparse.Namespace) -> None:
+    if chosen.trace:
+        profile.export_trace(chosen.trace)
+    if chosen.text:
+        with whole_file(chosen.text) as file:
+            file.write((profile.text(chosen.sort, None) + "\n").encode())
 
 
 def _raise(shell: Any, error: BaseException, stop: bool) -> None:
@@ -124,9 +150,6 @@ def _raise(shell: Any, error: BaseException, stop: bool) -> None:
         # An exception class with slots keeps the longer form.
         error._render_traceback_ = lambda: frames  # type: ignore[attr-defined]
     raise error
-
-
-_HERE = os.path.dirname(__file__) + os.sep
 
 
 def register(shell: Any) -> None:

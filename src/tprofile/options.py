@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 from typing import Any, NoReturn
 
@@ -18,7 +19,10 @@ SORTABLE = ("self_device_us", "device_us", "self_cpu_us", "cpu_us", "calls", "na
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"%tprofile: {message}. See %tprofile? for the options.")
+        raise UsageError(
+            f"%tprofile: {message}. See %tprofile? for the options; code that begins with a minus "
+            "goes behind `--`."
+        )
 
 
 def _parser() -> _Parser:
@@ -142,7 +146,8 @@ def _check(options: Any) -> None:
         wrong("--limit", options.limit, "1 or more")
     if options.max_seconds is not None and not options.max_seconds > 0:
         wrong("--max-seconds", options.max_seconds, "more than 0")
-    if options.variable is not None and not options.variable.isidentifier():
+    name = options.variable
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         wrong("-v", options.variable, "a name for a variable")
     if options.cpu and options.cuda:
         raise UsageError("%tprofile: --cpu and --cuda exclude each other. Give one, or none.")

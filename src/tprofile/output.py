@@ -1,36 +1,39 @@
-"""Let through the output of the last run alone."""
+"""Hold back what code prints and displays, to show it later or not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from IPython.utils.capture import capture_output
+from IPython.utils.capture import CapturedIO, capture_output
 
 
-class LastOutput:
-    """Hold back what a run prints and displays, unless no run follows it."""
+class Held:
+    """Output held back: of all that was captured, the newest."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._held: Any = None
+        self._output: CapturedIO | None = None
 
-    def run(self, once: Any, last: bool) -> object:
-        """Call `once`; its output goes out if it is the last, and is held otherwise."""
-        self._held = None
-        if last:
-            return once()
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        """Hold back what the block puts out; what was held before is forgotten."""
         system = self._shell.system
         # In a terminal `!cmd` writes to the terminal itself unless it is piped through Python.
         self._shell.system = self._shell.system_piped
         try:
-            with capture_output() as held:
-                self._held = held
-                return once()
+            with capture_output() as self._output:
+                yield
         finally:
             self._shell.system = system
 
-    def release(self) -> None:
-        """Show what the newest run put out, if that was held back: it became the last after all."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.show()
+    def forget(self) -> None:
+        """Drop what is held."""
+        self._output = None
+
+    def show(self) -> None:
+        """Put out what is held, once."""
+        output, self._output = self._output, None
+        if output is not None:
+            output.show()

@@ -6,25 +6,42 @@ import contextvars
 import html
 import sys
 import threading
-from collections.abc import Callable
+import uuid
 from types import TracebackType
+from typing import Any, Protocol
 
 PATIENCE_S = 1.0
 """Nothing is shown before this many seconds have passed."""
 
 
-class Progress:
-    """Show the newest stage once the work has lasted longer than a second.
+class Screen(Protocol):
+    """Where progress and the result appear."""
 
-    A thread of its own shows it, since the work itself is the user's code. `show` is called with
-    text to put in place of the text before, and `clear` when something was shown and must go.
+    def show(self, text: str) -> None:
+        """Put a text in place of the one before."""
+
+    def clear(self) -> None:
+        """Take the text away."""
+
+    def leave(self) -> None:
+        """Note that the user's own output follows, which is not ours to clear."""
+
+    def result(self, bundle: dict[str, str]) -> None:
+        """Show the result, in place of a text that is still there."""
+
+
+class Progress:
+    """Show what is being done, once all of it has lasted longer than a second.
+
+    A thread of its own shows it, since the work itself is the user's code. Until it is due that
+    thread sleeps, so that it takes no time from runs that are being measured.
     """
 
-    def __init__(self, show: Callable[[str], None], clear: Callable[[], None]) -> None:
-        self._show, self._clear = show, clear
-        self._text = ""
-        self._shown = ""
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._text = self._shown = ""
         self._open = True
+        self._due = self._left = False
         self._changed = threading.Condition()
         # Notebooks route output by context: to the cell that started the thread.
         context = contextvars.copy_context()
@@ -40,65 +57,106 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.hide()
         with self._changed:
             self._open = False
             self._changed.notify()
         self._thread.join()
+        if self._shown and not self._left:
+            self._screen.clear()
 
     def stage(self, text: str) -> None:
         """Note what is done now."""
         with self._changed:
             self._text = text
-            self._changed.notify()
+            if self._due:
+                self._changed.notify()
 
-    def hide(self) -> None:
-        """Take away what is shown, until the next stage."""
+    def leave(self) -> None:
+        """Take away what is shown: the last run's own output follows."""
         with self._changed:
-            self._text = ""
             if self._shown:
-                self._shown = ""
-                self._clear()
+                self._screen.clear()
+            self._text = self._shown = ""
+            self._left = True
+            self._screen.leave()
 
     def _watch(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: not self._open, PATIENCE_S)
+            self._due = True
             while self._open:
-                if self._text and self._text != self._shown:
-                    self._shown = self._text
-                    self._show(self._text)
-                self._changed.wait()
+                text = self._text
+                # What follows the user's output stands under it, so it has to be worth its while.
+                if self._left and text and text != self._shown:
+                    self._changed.wait_for(lambda: not self._open, PATIENCE_S)
+                if self._open and text and text == self._text != self._shown:
+                    self._shown = text
+                    self._screen.show(text)
+                if self._open and self._text == text:
+                    self._changed.wait()
 
 
-def in_notebook(publisher: object) -> Progress:
-    """Return a Progress that shows in the cell's output area, by the shell's display publisher."""
+class NotebookScreen:
+    """The output area of a cell, by the shell's display publisher."""
 
-    def show(text: str) -> None:
-        # Cleared before each text, and by the next output: one line at most is ever there.
-        publisher.clear_output(wait=False)  # type: ignore[attr-defined]
-        publisher.publish(  # type: ignore[attr-defined]
-            data={
-                "text/plain": f"tprofile: {text} …",
-                "text/html": '<span style="color:var(--jp-ui-font-color2,inherit)">'
-                f"{html.escape(text)} …</span>",
-            }
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._slot: str | None = None
+        self._taken = False
+
+    def show(self, text: str) -> None:
+        bundle = {
+            "text/plain": f"tprofile: {text} …",
+            "text/html": '<span style="color:var(--jp-ui-font-color2,inherit)">'
+            f"{html.escape(text)} …</span>",
+        }
+        if self._slot is None:
+            self._publisher.clear_output(wait=False)
+            self._publisher.publish(data=bundle)
+        else:
+            self._fill(bundle)
+
+    def clear(self) -> None:
+        self._publisher.clear_output(wait=False)
+
+    def leave(self) -> None:
+        # What was there may be the user's now, so what comes next has a place of its own.
+        self._slot = f"tprofile-{uuid.uuid4().hex}"
+
+    def result(self, bundle: dict[str, str]) -> None:
+        if self._taken:
+            self._fill(bundle)
+        else:
+            self._publisher.publish(data=bundle)
+
+    def _fill(self, bundle: dict[str, str]) -> None:
+        self._publisher.publish(
+            data=bundle, transient={"display_id": self._slot}, update=self._taken
         )
+        self._taken = True
 
-    return Progress(show, lambda: publisher.clear_output(wait=False))  # type: ignore[attr-defined]
 
+class TerminalScreen:
+    """One line of a terminal, overwritten; where there is no terminal, nothing but the result."""
 
-def in_terminal() -> Progress:
-    """Return a Progress that overwrites one line of a terminal, and does nothing elsewhere."""
-    stream = sys.__stderr__
-    if stream is None or not stream.isatty():
-        return Progress(lambda text: None, lambda: None)
+    def __init__(self) -> None:
+        stream = sys.__stderr__
+        self._stream = stream if stream is not None and stream.isatty() else None
 
-    def show(text: str) -> None:
-        stream.write(f"\r\x1b[2Ktprofile: {text} …")
-        stream.flush()
+    def show(self, text: str) -> None:
+        self._write(f"\r\x1b[2Ktprofile: {text} …")
 
-    def clear() -> None:
-        stream.write("\r\x1b[2K")
-        stream.flush()
+    def clear(self) -> None:
+        self._write("\r\x1b[2K")
 
-    return Progress(show, clear)
+    def leave(self) -> None:
+        """Do nothing: a terminal's lines are never taken back."""
+
+    def result(self, bundle: dict[str, str]) -> None:
+        self.clear()
+        print(bundle["text/plain"])
+
+    def _write(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(text)
+            self._stream.flush()

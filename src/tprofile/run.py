@@ -42,29 +42,27 @@ def run(
         )
     plan = make_plan(warmup=warmup, repeat=repeat, **options)
     given = dict(kwargs or {})
-    profile, error = profile_runs(lambda last: fn(*args, **given), plan, before=each)
+    profile, error = profile_runs(lambda: fn(*args, **given), plan, before=each)
     if error is not None:
         raise error
     return profile
 
 
 def profile_runs(
-    once: Callable[[bool], object],
+    once: Callable[[], object],
     plan: Plan,
     *,
-    before: Callable[[], object] | None = None,
-    stage: Callable[[str], None] = lambda text: None,
     remark: Callable[[], str | None] = lambda: None,
+    **hooks: Any,
 ) -> tuple[Profile, BaseException | None]:
     """Make the runs of `plan` and return the Profile, and the error that ended them early.
 
-    `once` is called with True when no run follows; `remark` afterwards, for a note on the runs; the
-    rest is as in `session.record`.
+    `remark` is called afterwards, for a note on the runs; `hooks` are those of `session.record`.
     """
     # torch is imported with the session: only when something is profiled.
     from .session import record as record_runs
 
-    trace, error = record_runs(once, plan, before=before, stage=stage)
+    trace, error = record_runs(once, plan, **hooks)
     if note := remark():
         trace = trace.with_recorded({"notes": [*trace.recorded.get("notes", []), note]})
     return _keep(Profile(trace)), error
@@ -150,7 +148,10 @@ class record:
         traceback: TracebackType | None,
     ) -> None:
         assert self._recorder is not None
-        self._profile = _keep(Profile(self._recorder.stop(error)))
+        try:
+            self._recorder.stop()
+        finally:
+            self._profile = _keep(Profile(self._recorder.trace(error)))
 
 
 def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) -> Profile:

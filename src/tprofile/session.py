@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
@@ -35,27 +35,34 @@ class Plan:
     """Record the shapes of each operator's inputs."""
 
 
+Around = Callable[[bool], contextlib.AbstractContextManager[object]]
+
+
+def _nothing_around(last: bool) -> contextlib.AbstractContextManager[object]:
+    return contextlib.nullcontext()
+
+
 def record(
-    run: Callable[[bool], object],
+    run: Callable[[], object],
     plan: Plan,
     *,
     before: Callable[[], object] | None = None,
+    around: Around = _nothing_around,
     stage: Callable[[str], None] = lambda text: None,
 ) -> tuple[Trace, BaseException | None]:
     """Make the runs of `plan`; return the Trace, and the error that ended them early, if any.
 
-    `run` is called with True when no other run follows. `before` is called ahead of every run;
-    what it does is neither timed nor in the figures. `stage` is told what is being done.
+    `before` is called ahead of every run, and both happen inside `around(last)`, a context in which
+    `last` says that no other run follows. Neither is timed or in the figures. `stage` is told what
+    is being done.
 
-    An error of `run` or `before`, an interrupt included, ends the session: it is returned beside
-    what was measured until then. Raises TprofileError where profiling is not possible at all.
+    An error, an interrupt included, ends the session: it is returned beside what was measured until
+    then. Raises TprofileError where nothing can be profiled from the beginning.
     """
-    session = _Session(run, plan, before, stage)
+    session = _Session(run, plan, before, around, stage)
     try:
         session.warm_up()
         session.profile()
-    except TprofileError:
-        raise
     except BaseException as error:
         return session.trace(error), error
     return session.trace(None), None
@@ -65,40 +72,43 @@ class Recorder:
     """Record one stretch of code, without warm-up: for `tprofile.record`."""
 
     def __init__(self, plan: Plan) -> None:
-        self._session = _Session(lambda last: None, plan, None, lambda text: None)
-        self._profiler = _Profiler(plan)
+        self._session = _Session(lambda: None, plan, None, _nothing_around, lambda text: None)
         self._mark = _mark(marks.RUN)
 
     def start(self) -> None:
-        self._profiler.prepare()
-        self._profiler.start()
+        self._session.profiler.prepare()
+        self._session.profiler.start()
+        self._session.doing = "profiled run 1 of 1"
         self._mark.__enter__()
 
-    def stop(self, error: BaseException | None) -> Trace:
-        """Stop and return what was recorded; `error` is what ended the stretch early, if any."""
-        session = self._session
-        session.doing = "profiled run 1 of 1"
+    def stop(self) -> None:
+        """Stop recording; device work that fails only now raises the user's error."""
         try:
             with _mark(marks.SYNCHRONIZE):
                 synchronize()
         finally:
             self._mark.__exit__(None, None, None)
-            session.recorded = self._profiler.stop(session.notes)
-        session.profiled = 0 if error else 1
-        return session.trace(error)
+            self._session.profiler.stop(self._session.notes)
+
+    def trace(self, error: BaseException | None) -> Trace:
+        """Return what was recorded; `error` is what ended the stretch early, if any."""
+        self._session.profiled = 0 if error else 1
+        return self._session.trace(error)
 
 
 class _Session:
     def __init__(
         self,
-        run: Callable[[bool], object],
+        run: Callable[[], object],
         plan: Plan,
         before: Callable[[], object] | None,
+        around: Around,
         stage: Callable[[str], None],
     ) -> None:
         refuse_nested()
-        self._run, self._plan, self._before, self._stage = run, plan, before, stage
-        self._cuda = use_cuda(plan.device)
+        self._run, self._plan, self._stage = run, plan, stage
+        self._before, self._around = before, around
+        self.profiler = _Profiler(plan)
         self._began = time.perf_counter()
         self._last_s = 0.0
         self.warmup_s: list[float] = []
@@ -106,7 +116,6 @@ class _Session:
         self.profiled = 0
         self.notes: list[str] = []
         self.doing = ""
-        self.recorded: Trace | None = None
 
     def warm_up(self) -> None:
         wanted = self._plan.warmup
@@ -114,42 +123,50 @@ class _Session:
         while len(self.warmup_s) < wanted and (not self.warmup_s or self._fits(3)):
             self._say(f"warm-up {len(self.warmup_s) + 1} of {wanted}")
             self.warmup_s.append(self._timed(last=False))
+            # One that the code started and left running.
+            refuse_nested()
 
     def profile(self) -> None:
-        profiler = _Profiler(self._plan)
-        self._say(profiler.start_text)
+        self._say(self.profiler.start_text)
         try:
-            profiler.prepare()
+            self.profiler.prepare()
             if self._plan.warmup and self._fits(2):
                 self._say("profiler warm-up")
                 self._timed(last=False)
                 self.discarded = 1
-            profiler.start()
+            self.profiler.start()
             self._profiled_runs()
-        finally:
             self._stage("reading what was recorded")
-            self.recorded = profiler.stop(self.notes)
+        finally:
+            self.profiler.stop(self.notes)
 
     def _profiled_runs(self) -> None:
         wanted = self._plan.repeat
         ran = bool(self.warmup_s)
-        while self.profiled < wanted and (not self.profiled or self._fits(1)):
+        last = False
+        # No run follows one that was called the last, even if time is left after all.
+        while not last and (not self.profiled or self._fits(1)):
             self._say(f"profiled run {self.profiled + 1} of {wanted}")
-            self._timed(last=self.profiled + 1 == wanted or (ran and not self._fits(2)))
+            last = self.profiled + 1 == wanted or (ran and not self._fits(2))
+            self._timed(last)
             self.profiled += 1
             ran = True
 
     def _timed(self, last: bool) -> float:
-        if self._before is not None:
-            with _mark(marks.BEFORE):
-                self._before()
-                synchronize()
-        begin = time.perf_counter()
-        with _mark(marks.RUN):
-            self._run(last)
-            with _mark(marks.SYNCHRONIZE):
-                synchronize()
-        self._last_s = time.perf_counter() - begin
+        # A mark must not be open while a profiler starts or stops, as the code's own may in warm-up.
+        mark = _mark if self.profiler.prepared else contextlib.nullcontext
+        # Only the code itself is inside the clock and the mark: all else would be taken for it.
+        with self._around(last):
+            if self._before is not None:
+                with mark(marks.BEFORE):
+                    self._before()
+                    synchronize()
+            begin = time.perf_counter()
+            with mark(marks.RUN):
+                self._run()
+                with mark(marks.SYNCHRONIZE):
+                    synchronize()
+            self._last_s = time.perf_counter() - begin
         return self._last_s
 
     def _fits(self, runs: int) -> bool:
@@ -162,10 +179,10 @@ class _Session:
 
     def trace(self, error: BaseException | None) -> Trace:
         """Return what was recorded, with what only this session knows."""
-        plan = self._plan
+        plan, recorded = self._plan, self.profiler.recorded
         told: dict[str, Any] = {
             "torch": torch.__version__,
-            "platform": _platform() if self._cuda else "CPU",
+            "platform": _platform() if self.profiler.cuda else "CPU",
             "cuda_available": torch.cuda.is_available(),
             "asked": {"warmup": plan.warmup, "repeat": plan.repeat},
             "warmup_s": self.warmup_s,
@@ -176,14 +193,14 @@ class _Session:
             told["max_seconds"] = plan.max_seconds
         if error is not None:
             told["stopped"] = {"by": type(error).__name__, "during": self.doing}
-        if self.profiled and self.recorded is not None and not self.recorded.has(marks.RUN):
+        if self.profiled and recorded is not None and not recorded.has(marks.RUN):
             self.notes.append(
                 "nothing of the profiled runs is left: the code started a torch profiler of its "
                 "own, which ended ours. Take it out of the cell."
             )
         if self.notes:
             told["notes"] = self.notes
-        return (self.recorded or empty()).with_recorded(told)
+        return (recorded or empty()).with_recorded(told)
 
 
 class _Profiler:
@@ -193,9 +210,9 @@ class _Profiler:
     """Whether this process has profiled CUDA before: the first start takes seconds."""
 
     def __init__(self, plan: Plan) -> None:
-        self._cuda = use_cuda(plan.device)
+        self.cuda = use_cuda(plan.device)
         activities = [torch.profiler.ProfilerActivity.CPU]
-        if self._cuda:
+        if self.cuda:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         with _quiet():
             self._torch = torch.profiler.profile(
@@ -203,11 +220,13 @@ class _Profiler:
                 record_shapes=plan.shapes,
                 experimental_config=_config(),
             )
-        self._prepared = self._started = False
+        self.prepared = self._started = False
+        self.recorded: Trace | None = None
+        """What was recorded, once stopped; None where nothing had been started."""
 
     @property
     def start_text(self) -> str:
-        if self._cuda and not _Profiler._cuda_started:
+        if self.cuda and not _Profiler._cuda_started:
             return f"starting {_platform()} profiling, first time in this process"
         return "starting the profiler"
 
@@ -215,40 +234,75 @@ class _Profiler:
         """Switch the collection on; what runs before `start` is thrown away."""
         with _quiet(), deferred_interrupt(), _starting():
             self._torch.prepare_trace()
-            self._prepared = True
-        if self._cuda:
+            self.prepared = True
+            _shut_others_out()
+        if self.cuda:
             _Profiler._cuda_started = True
 
     def start(self) -> None:
         with _quiet(), deferred_interrupt(), _starting():
+            _let_others_in()
             self._torch.start_trace()
             self._started = True
+            _shut_others_out()
 
-    def stop(self, notes: list[str]) -> Trace | None:
-        """Stop, and return the Trace; None where nothing had been started.
+    def stop(self, notes: list[str]) -> None:
+        """Stop, and read what was recorded.
 
         torch's profiler loses everything, or the process, if it is stopped twice, so an interrupt
-        waits until it has stopped.
+        waits until all is read.
         """
-        if not self._prepared:
-            return None
-        with _quiet(), deferred_interrupt():
-            self._prepared = False
+        if not self.prepared:
+            return
+        with deferred_interrupt():
+            self.prepared = False
+            _let_others_in()
             try:
-                if not self._started:
-                    # Only a started collection can be ended.
-                    self._torch.start_trace()
-                self._torch.stop_trace()
+                with _quiet():
+                    if not self._started:
+                        # Only a started collection can be ended.
+                        self._torch.start_trace()
+                    self._torch.stop_trace()
             except Exception as error:
                 # A device in error state fails its synchronise here as everywhere.
                 notes.append(f"the profiler could not be stopped: {type(error).__name__}: {error}")
-                return None
-        return read_results(self._torch.profiler.kineto_results) if self._started else None
+                return
+            if self._started:
+                self.recorded = read_results(self._torch.profiler.kineto_results)
+
+
+_DOORS = ("_prepare_profiler", "_enable_profiler", "_disable_profiler")
+_shut: dict[str, Any] = {}
+
+
+def _shut_others_out() -> None:
+    """Make every other torch profiler of the process, in any thread, raise where it is started.
+
+    torch does not refuse it: 2.13 gives the second one our session, and dies when ours goes on.
+    """
+    for door in _DOORS:
+        if hasattr(torch.autograd.profiler, door):
+            _shut[door] = getattr(torch.autograd.profiler, door)
+            setattr(torch.autograd.profiler, door, _refuse_second)
+
+
+def _let_others_in() -> None:
+    while _shut:
+        setattr(torch.autograd.profiler, *_shut.popitem())
+
+
+def _refuse_second(*args: Any, **kwargs: Any) -> NoReturn:
+    __tracebackhide__ = True
+    raise TprofileError(
+        "a torch profiler was started in code that tprofile is profiling, and would have taken its "
+        "recording away. Take it out of the code, or run the code without tprofile and give the "
+        "finished profiler to tprofile.load."
+    )
 
 
 def refuse_nested() -> None:
-    """Raise TprofileError if this thread is being profiled by torch already."""
-    if torch.autograd._profiler_enabled():
+    """Raise TprofileError if this thread, or this process by tprofile, is profiled already."""
+    if _shut or torch.autograd._profiler_enabled():
         raise TprofileError(
             "torch's profiler is running already, and a second one would destroy its recording. "
             "Stop the other one (leave its `with` block) before you profile with tprofile."

@@ -91,13 +91,13 @@ def attribute(trace: Trace) -> Attribution:
     names = _names(trace)
     work = trace.category_is(*DEVICE_WORK)
     timed = work & (trace.duration_ns > 0)
-    host = trace.device == NONE
-    in_table = host & ~trace.category_is(*_NOT_IN_TABLE) & ~names.utility
+    in_table = ~trace.on_device & ~trace.category_is(*_NOT_IN_TABLE) & ~names.utility
     operators = in_table & trace.category_is(*_OPERATORS)
 
     op_of = _join(trace.external_id, np.flatnonzero(operators))
     table = np.flatnonzero(in_table)
-    nesting = nest(_threads(trace, table, op_of), trace.start_ns[table], trace.end_ns[table])
+    caller = np.where(operators, NONE, op_of)
+    nesting = nest(_threads(trace, table, caller), trace.start_ns[table], trace.end_ns[table])
     parent = np.full(n, NONE)
     parent[table] = _rows(table, nesting.parent)
 
@@ -185,9 +185,9 @@ def _rows(table: Ints, index: Ints) -> Ints:
     return np.where(index >= 0, table[index], NONE) if len(table) else index
 
 
-def _threads(trace: Trace, table: Ints, op_of: Ints) -> Ints:
+def _threads(trace: Trace, table: Ints, caller: Ints) -> Ints:
     """Number the lanes to nest in: a runtime call stands with the operator that made it."""
-    at = np.where(op_of[table] != NONE, op_of[table], table)
+    at = np.where(caller[table] != NONE, caller[table], table)
     lanes = np.stack([trace.process[at], trace.thread[at]])
     return np.unique(lanes, axis=1, return_inverse=True)[1].reshape(-1)
 

@@ -137,8 +137,9 @@ def _warnings(found: Attribution, unprofiled: list[float], fraction: float | Non
     if not owned.all():
         time = found.trace.duration_ns[found.work]
         share = time[~owned].sum() / time.sum()
+        told = f"{share * 100:.0f}" if share >= 0.005 else "less than 1"
         warnings.append(
-            f"{share * 100:.0f} % of the device time was launched outside all recorded operators "
+            f"{told} % of the device time was launched outside all recorded operators "
             "(CUDA graphs, other threads, libraries): it is in the kernels, in no operator's row"
         )
     return warnings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -88,7 +88,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     frame = pd.DataFrame(
         {
             "name": trace.names[trace.name[at]],
-            "operator": [trace.names[i] if i != NONE else None for i in by],
+            "operator": _texts(trace.names[i] if i != NONE else None for i in by),
             "device": trace.device[at],
             "stream": trace.stream[at],
             "calls": np.bincount(index, minlength=len(distinct)),
@@ -101,8 +101,12 @@ def kernels(found: Attribution) -> pd.DataFrame:
         }
     )
     frame["mean_us"] = frame["device_us"] / frame["calls"]
-    frame["operator"] = frame["operator"].astype(object)
     return _sorted(frame.assign(**_launch_columns(found, rows, index)), ["device_us"])
+
+
+def _texts(values: Iterable[str | None]) -> pd.Series:
+    """Return a column in which a text that is missing is None: pandas 3 would make it NaN."""
+    return pd.Series([v if isinstance(v, str) else None for v in values], dtype=object)
 
 
 def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, object]:
@@ -121,11 +125,13 @@ def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, ob
     seen["weighted"] = seen["occupancy"] * seen["time"]
     groups = seen.groupby(index)
     same = groups[["grid", "block"]].nunique(dropna=False) == 1
-    firsts = groups[["grid", "block"]].first().astype(object)
+    firsts = groups[["grid", "block"]].first()
     known = seen["time"].where(seen["occupancy"].notna())
     return {
-        "grid": firsts["grid"].where(same["grid"], None).to_numpy(),
-        "block": firsts["block"].where(same["block"], None).to_numpy(),
+        **{
+            key: _texts(v if one else None for v, one in zip(firsts[key], same[key], strict=True))
+            for key in ("grid", "block")
+        },
         "occupancy": (
             groups["weighted"].sum(min_count=1) / known.groupby(index).sum(min_count=1)
         ).to_numpy(),
@@ -203,7 +209,7 @@ def devices(found: Attribution, wall_us: float | None) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "device": numbers,
-            "name": pd.Series([names.get(int(i)) for i in numbers], dtype=object),
+            "name": _texts(names.get(int(i)) for i in numbers),
             "busy_us": busy,
             "busy_fraction": np.minimum(busy / wall_us, 1) if wall_us else np.nan,
             "kernels_us": per_run("kernel") if len(numbers) else busy,
@@ -223,6 +229,7 @@ def device_names(found: Attribution) -> dict[int, str]:
         if isinstance(one, dict)
         and isinstance(one.get("id"), int)
         and isinstance(one.get("name"), str)
+        and one["name"].strip()
     }
 
 

@@ -90,6 +90,11 @@ class Trace:
         return name in self.names.tolist()
 
     @property
+    def on_device(self) -> NDArray[np.bool_]:
+        """Mark the rows that stand on a device, even one without a valid number."""
+        return self.category_is(*DEVICE_LANES)
+
+    @property
     def end_ns(self) -> Ints:
         return self.start_ns + self.duration_ns
 

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import decimal
 import gzip
+import math
 import os
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec import Raw, Struct
 
 from ..errors import TprofileError
-from ..intervals import NONE
 from .build import build
 from .collector import collector_paused
 from .columns import DEVICE_LANES, Trace
 
 _EXACT_US = 2.0**43
-"""Below this many microseconds a float64 still rounds to the right nanosecond."""
+"""Below this many microseconds a float64 still tells one nanosecond from the next."""
+
+_EXACT_SPAN_US = 2.0**36
+"""Below this many microseconds, such a float64 times 1000 still rounds to the right one."""
+
+_LAST_US = 2**61 // 1000
+"""No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
 
 _NO_ARGS = Raw(b"{}")
 _Number = int | float | str | None
@@ -40,8 +47,8 @@ class _Event(Struct, gc=False):
 class _Exact(Struct, gc=False):
     """The times of an event as they are written."""
 
-    ts: decimal.Decimal | None = None
-    dur: decimal.Decimal | None = None
+    ts: Raw = Raw(b"0")
+    dur: Raw = Raw(b"0")
 
 
 class _Ids(Struct, gc=False):
@@ -71,9 +78,9 @@ def read(source: str | os.PathLike[str] | bytes) -> Trace:
         return _parse(_unzip(source, "these bytes"), "these bytes")
     path = Path(source)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or str(error)
+        data = path.expanduser().read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise TprofileError(
             f"cannot read the trace {str(path)!r}: {reason}. "
             "Give the path of a .json or .json.gz file that torch.profiler or tprofile wrote."
@@ -99,16 +106,30 @@ def _parse(text: bytes, what: str) -> Trace:
     with collector_paused():
         try:
             header, events = _decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            # Kineto writes names as they are. Repairing costs a pass, so only when it is needed.
-            repaired = _repair(text)
-            try:
-                header, events = _decode(repaired)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                raise _no_trace(what, text, error) from error
-            text = repaired
+        except _NO_JSON as error:
+            text, (header, events) = _repaired(text, what, error)
             notes.append("the file was not valid JSON; unescaped text in it was repaired")
         return _columns(text, header, events, notes)
+
+
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _repaired(
+    text: bytes, what: str, error: Exception
+) -> tuple[bytes, tuple[dict[str, Any], list[_Event]]]:
+    """Decode what Kineto wrote without escapes; raise TprofileError where that is not the fault."""
+    # JSON with values of the wrong kind is what its writer meant: there is nothing to repair.
+    if not isinstance(error, msgspec.ValidationError | RecursionError):
+        mended = text
+        # Names last: to find one that has quotes in it takes a guess at where it ends.
+        for mend in (_escape_bytes, _escape_names):
+            mended = mend(mended)
+            try:
+                return mended, _decode(mended)
+            except _NO_JSON:
+                continue
+    raise _no_trace(what, text, error) from error
 
 
 def _decode(text: bytes) -> tuple[dict[str, Any], list[_Event]]:
@@ -132,63 +153,65 @@ def _no_trace(what: str, text: bytes, error: Exception) -> TprofileError:
     )
 
 
-_NAME_ON_ITS_LINE = re.compile(rb'("name": ")(.*)(", "pid": )')
+_NAME_ON_ITS_LINE = re.compile(rb'("name": ")((?:(?!"name": ").)*?)(", "pid": )')
 _BARE_QUOTE = re.compile(rb'(?<!\\)"')
 _CONTROL = re.compile(rb"[\x00-\x09\x0b\x0c\x0e-\x1f]")
 
 
-def _repair(text: bytes) -> bytes:
-    """Escape quotes in names where Kineto's writer puts them, controls and bad UTF-8 anywhere."""
+def _escape_bytes(text: bytes) -> bytes:
+    """Escape controls and replace bad UTF-8, wherever they are."""
+    text = _CONTROL.sub(lambda m: b" " if m[0] == b"\t" else b"\\u%04x" % m[0][0], text)
+    return text.decode("utf-8", "replace").encode()
+
+
+def _escape_names(text: bytes) -> bytes:
+    """Escape quotes in names where Kineto's writer puts them."""
 
     def escape(match: re.Match[bytes]) -> bytes:
         return match[1] + _BARE_QUOTE.sub(rb"\"", match[2]) + match[3]
 
-    text = _NAME_ON_ITS_LINE.sub(escape, text)
-    text = _CONTROL.sub(lambda m: b" " if m[0] == b"\t" else b"\\u%04x" % m[0][0], text)
-    return text.decode("utf-8", "replace").encode()
+    return _NAME_ON_ITS_LINE.sub(escape, text)
 
 
 def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: list[str]) -> Trace:
     recorded = header.pop("tprofile", None)
     slices = [i for i, e in enumerate(events) if _is_row(e)]
     rows = [events[i] for i in slices]
-    start, duration = _times(text, rows, slices, notes)
+    start, duration = _times(text, rows, slices)
     zero_is_lost = not _starts_at_zero(start)
     keep = [
         i
         for i, (s, d) in enumerate(zip(start, duration, strict=True))
-        if d >= 0 and (s or not zero_is_lost)
+        if s is not None and d is not None and d >= 0 and (s or not zero_is_lost)
     ]
     if len(keep) < len(rows):
         lost = len(rows) - len(keep)
-        notes.append(f"{lost} events without a valid time were left out (start 0, duration < 0)")
+        notes.append(f"{lost} events were left out: no time, start 0, or duration below 0")
     rows = [rows[i] for i in keep]
-    raws = [e.args for e in rows]
+    # Whoever reads arguments may count on an object.
+    raws = [r if bytes(memoryview(r)[:1]) == b"{" else _NO_ARGS for r in (e.args for e in rows)]
     decode_ids = msgspec.json.Decoder(_Ids).decode
     try:
         ids = [decode_ids(r) for r in raws]
     except msgspec.DecodeError:
         ids = [_lenient_ids(r) for r in raws]
     categories = [e.cat or "" for e in rows]
-    lanes = _Lanes()
     on_device = [c in DEVICE_LANES for c in categories]
     ours = isinstance(recorded, dict)
     zipped = list(zip(rows, ids, on_device, strict=True))
+    process = [e.pid if not dev or i.device is None else i.device for e, i, dev in zipped]
+    lane = [i.stream if dev and i.stream is not None else _tid(e, i, ours) for e, i, dev in zipped]
+    lanes = _Lanes([*process, *lane])
     begun = sum(e.ph in ("B", "E") for e in events)
     if begun:
         notes.append(f"{begun} events written as separate begin and end were not read")
     return build(
         names=[e.name or "" for e in rows],
         categories=categories,
-        start_ns=[start[i] for i in keep],
-        duration_ns=[duration[i] for i in keep],
-        process=[
-            lanes.number(e.pid if not dev or i.device is None else i.device) for e, i, dev in zipped
-        ],
-        lane=[
-            lanes.number(i.stream if dev and i.stream is not None else _tid(e, i, ours))
-            for e, i, dev in zipped
-        ],
+        start_ns=[start[i] or 0 for i in keep],
+        duration_ns=[duration[i] or 0 for i in keep],
+        process=[lanes.number(p) for p in process],
+        lane=[lanes.number(t) for t in lane],
         correlation=[_integer(i.correlation) for i in ids],
         external_id=[_integer(i.external) for i in ids],
         details=_FileDetails(raws),
@@ -207,9 +230,10 @@ def _is_row(event: _Event) -> bool:
     return event.ph == "i" and event.cat == "cpu_instant_event"
 
 
-def _starts_at_zero(start: list[int]) -> bool:
+def _starts_at_zero(start: list[int | None]) -> bool:
     """Tell a trace whose clock starts at 0 from events that lost their time in one with a clock."""
-    return not start or sorted(start)[len(start) // 2] < 10**15
+    known = sorted(s for s in start if s is not None)
+    return not known or known[len(known) // 2] < 10**15
 
 
 def _tid(event: _Event, ids: _Ids, ours: bool) -> _Number:
@@ -218,22 +242,35 @@ def _tid(event: _Event, ids: _Ids, ours: bool) -> _Number:
 
 
 def _times(
-    text: bytes, rows: list[_Event], slices: list[int], notes: list[str]
-) -> tuple[list[int], list[int]]:
-    """Return start and duration in whole nanoseconds, exactly as written."""
+    text: bytes, rows: list[_Event], slices: list[int]
+) -> tuple[list[int | None], list[int | None]]:
+    """Return start and duration in whole nanoseconds, exactly as written; None for no such time."""
     ts = [e.ts for e in rows]
-    if all(type(t) is float and -_EXACT_US < t < _EXACT_US for t in ts):
-        return (
-            [round(float(t or 0) * 1000) for t in ts],
-            [round(float(e.dur or 0) * 1000) if e.ph == "X" else 0 for e in rows],
-        )
+    dur = [e.dur if e.ph == "X" else 0.0 for e in rows]
+    if _plain(ts) and _plain(dur):
+        base = math.floor(min(ts, default=0))
+        if max(ts, default=0) - base < _EXACT_SPAN_US and max(dur, default=0) < _EXACT_SPAN_US:
+            return [base * 1000 + round((t - base) * 1000) for t in ts], [
+                round(d * 1000) for d in dur
+            ]
     body = text if text.lstrip()[:1] == b"[" else _events_text(text)
     exact = msgspec.json.decode(body, type=list[_Exact])
     return (
-        [round((exact[i].ts or 0) * 1000) for i in slices],
-        [round((exact[i].dur or 0) * 1000) if rows[k].ph == "X" else 0
-         for k, i in enumerate(slices)],
-    )  # fmt: skip
+        [_nanoseconds(exact[i].ts) for i in slices],
+        [_nanoseconds(exact[i].dur) if rows[k].ph == "X" else 0 for k, i in enumerate(slices)],
+    )
+
+
+def _plain(values: Sequence[_Number]) -> TypeGuard[list[float]]:
+    return all(type(v) is float and -_EXACT_US < v < _EXACT_US for v in values)
+
+
+def _nanoseconds(written: Raw) -> int | None:
+    try:
+        us = decimal.Decimal(bytes(written).decode().strip('"').replace("null", "0"))
+    except ArithmeticError:
+        return None
+    return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
 
 
 def _events_text(text: bytes) -> Raw:
@@ -258,23 +295,34 @@ def _integer(value: _Number) -> int:
         return value
     try:
         return int(value or 0)
-    except (ValueError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         return 0
+
+
+def _whole(value: _Number) -> int | None:
+    if isinstance(value, int):
+        return value
+    try:
+        return int(value)  # type: ignore[arg-type]
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+_FIRST_TEXT = -(2**40)
+"""Where numbers for text begin, downwards: no system numbers a process or a thread so."""
 
 
 class _Lanes:
     """Numbers for processes and threads, which other writers may give as text."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+    def __init__(self, values: Sequence[_Number]) -> None:
+        # Sorted, so that a file with the same events in another order gives the same numbers.
+        texts = sorted({str(v) for v in values if _whole(v) is None})
+        self._numbers = {text: _FIRST_TEXT - i for i, text in enumerate(texts)}
 
     def number(self, value: _Number) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return int(value)  # type: ignore[arg-type]
-        except (ValueError, TypeError, OverflowError):
-            return self._numbers.setdefault(str(value), NONE - 1 - len(self._numbers))
+        whole = _whole(value)
+        return self._numbers[str(value)] if whole is None else whole
 
     def names(self) -> dict[int, str]:
         return {number: name for name, number in self._numbers.items()}

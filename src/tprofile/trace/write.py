@@ -76,7 +76,7 @@ class _Places:
 
 def _places(trace: Trace) -> _Places:
     known = {n: json.dumps(text) for n, text in trace.lanes.items()}
-    lane = np.where(trace.device == NONE, trace.thread, trace.stream)
+    lane = np.where(trace.on_device, trace.stream, trace.thread)
     own = [known.get(t) or str(t) for t in lane.tolist()]
     # Viewers draw a lane as nested slices and drop what overlaps in part.
     timed = np.flatnonzero(~trace.category_is(INSTANT))
@@ -105,7 +105,9 @@ def _slices(trace: Trace, places: _Places) -> Iterator[bytes]:
     )
     for row, (name, kind, start, duration, pid, own, tid) in enumerate(columns):
         args = trace.args(row)
-        if tid != own:
+        # The reader takes what our files say of a lane in their arguments for the event's own, so
+        # an argument that was called so before must not stand alone.
+        if tid != own or b'"tid"' in args:
             args = _with_own_lane(args, own)
         phase = '"i","s":"t"' if instant[kind] else f'"X","dur":{_us(duration)}'
         yield (
@@ -134,7 +136,7 @@ def _us(ns: int) -> str:
 
 def _flows(trace: Trace, places: _Places) -> Iterator[bytes]:
     """Draw an arrow from each launch to what it started."""
-    on_device = (trace.device != NONE) & (trace.correlation != 0)
+    on_device = trace.on_device & (trace.correlation != 0)
     drawn = np.isin(trace.correlation, np.unique(trace.correlation[on_device]))
     start = trace.start_ns + trace.base_ns
     for row in np.flatnonzero(drawn).tolist():
@@ -150,7 +152,7 @@ def _lane_names(trace: Trace, places: _Places) -> Iterator[bytes]:
     named = bool(trace.others)
     seen: dict[tuple[str, str], tuple[str, bool]] = {}
     processes: dict[str, str] = {}
-    device = (trace.device != NONE).tolist()
+    device = trace.on_device.tolist()
     for row, (pid, own, tid) in enumerate(zip(places.pid, places.own, places.tid, strict=True)):
         kind = "stream" if device[row] else "thread"
         if (pid, tid) not in seen:

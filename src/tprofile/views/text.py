@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
 from .tables import Table, kernel_table, operator_table
-from .words import answer, fit, visible, width
+from .words import answer, beginning, fit, visible, width
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -29,7 +28,22 @@ def text(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
 
 
 def _wrapped(line: str, indent: str = "") -> str:
-    return "\n".join(textwrap.wrap(line, COLUMNS, subsequent_indent=indent)) or line
+    """Return the line broken at spaces; `textwrap` would count characters, not columns."""
+    lines, last = [], ""
+    for word in line.split():
+        joined = f"{last} {word}" if last.strip() else last + word
+        if width(joined) <= COLUMNS:
+            last = joined
+            continue
+        if last.strip():
+            lines.append(last)
+            last = indent
+        while width(last + word) > COLUMNS:
+            head = beginning(word, COLUMNS - width(last))
+            lines.append(last + head)
+            last, word = indent, word[len(head) :]
+        last += word
+    return "\n".join([*lines, last])
 
 
 def _drawn(table: Table) -> str:

@@ -91,13 +91,19 @@ def fit(text: str, columns: int) -> str:
     """
     text = visible(text)
     if width(text) > columns:
-        head, tail = text, text
-        while width(head) > columns // 2:
-            head = head[:-1]
-        while width(tail) > columns - 1 - width(head):
-            tail = tail[1:]
+        head = beginning(text, columns // 2)
+        tail = beginning(text[::-1], columns - 1 - width(head))[::-1]
         text = f"{head}…{tail}"
     return text + " " * (columns - width(text))
+
+
+def beginning(text: str, columns: int) -> str:
+    """Return as much of the beginning as fits: one pass, for some names are megabytes."""
+    for i, c in enumerate(text):
+        columns -= width(c)
+        if columns < 0:
+            return text[:i]
+    return text
 
 
 def device_word(profile: Profile) -> str:

@@ -1,0 +1,123 @@
+"""The figures above all tables, and when a reader must be warned."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from traces import RECORDED, note, op, profile, recorded, text, work
+
+import tprofile
+
+
+def three_runs(busy: float = 6, **recorded_: Any) -> tprofile.Profile:
+    """Return runs of 10, 30 and 20 µs with a kernel each."""
+    events = []
+    for i, wall in enumerate((10, 30, 20)):
+        at, ext = 100 * i, 2 * i + 1
+        events += [note("tprofile::run", at, wall, ext), op("a", at + 1, 5, ext + 1),
+                   work("k", at + 2, busy + i, 0, ext + 1)]  # fmt: skip
+    told = {"warmup_s": [], "discarded": 0, "profiled": 3, **recorded_}
+    return profile(*events, recorded=told)
+
+
+def test_unmeasured_is_none_and_the_wall_profiled_without_other_runs() -> None:
+    assert dataclasses.asdict(three_runs().summary) == {
+        "verdict": None, "reason": None, "wall_us": 20, "wall_source": "profiled",
+        "wall_spread": None, "profiled_wall_us": 20, "overhead_ratio": None, "first_run_us": None,
+        "device_busy_us": 7, "device_busy_fraction": 0.35, "launches": 1,
+        "device_names": ("device 0",), "peak_device_bytes": None, "warnings": (),
+    }  # fmt: skip
+
+
+def test_the_wall_is_the_median_of_the_warm_ups_after_the_first() -> None:
+    found = three_runs(warmup_s=[5e-3, 12e-6, 20e-6, 16e-6]).summary
+    assert found.wall_us == pytest.approx(16)
+    assert found.wall_source == "unprofiled"
+    assert found.first_run_us == pytest.approx(5000)
+    assert found.wall_spread == pytest.approx((20 - 12) / 2 / 16)
+    assert found.overhead_ratio == pytest.approx(20 / 16)
+    assert found.profiled_wall_us == 20
+    assert found.warnings == ()
+
+
+def test_a_spread_needs_three_and_one_run_is_flagged() -> None:
+    two = three_runs(warmup_s=[1, 10e-6, 14e-6]).summary
+    assert (two.wall_us, two.wall_spread, two.warnings) == (pytest.approx(12), None, ())
+    one = three_runs(warmup_s=[1, 10e-6]).summary
+    assert one.wall_us == pytest.approx(10)
+    assert one.warnings == ("the wall is that of a single unprofiled run: its spread is unknown",)
+
+
+def test_a_single_warm_up_is_no_wall() -> None:
+    found = three_runs(warmup_s=[1.0]).summary
+    assert (found.wall_us, found.wall_source, found.first_run_us) == (20, "profiled", 1e6)
+
+
+def test_walls_that_were_given_replace_those_of_the_warm_up() -> None:
+    trace = text(op("a", 0, 10), recorded={"warmup_s": [9.0, 8.0, 7.0]})
+    found = tprofile.load(trace, unprofiled_s=[30e-6, 10e-6, 20e-6]).summary
+    assert found.wall_us == pytest.approx(20)
+    assert tprofile.load(trace, unprofiled_s=2e-6).summary.wall_us == pytest.approx(2)
+
+
+@pytest.mark.parametrize(
+    ("wall_us", "fraction", "warned"), [(14, 0.5, False), (6.8, 1, False), (5, 1, True)]
+)
+def test_a_fraction_is_at_most_one_and_beyond_is_told(
+    wall_us: float, fraction: float, warned: bool
+) -> None:
+    # GIVEN 7 µs of busy in the median run
+    found = three_runs(warmup_s=[1, *[wall_us / 1e6] * 3])
+    assert found.summary.device_busy_fraction == pytest.approx(fraction)
+    assert found.devices["busy_fraction"].tolist() == [pytest.approx(fraction)]
+    told = [w for w in found.summary.warnings if w.startswith("the device was busy 1.40 times")]
+    assert len(told) == warned
+
+
+@pytest.mark.parametrize(
+    ("recorded_", "reason"),
+    [
+        ({}, "no device work was recorded"),
+        ({"platform": "CPU", "cuda_available": True}, "only the CPU was recorded"),
+        ({"platform": "CPU", "cuda_available": False}, "torch sees no CUDA device here"),
+    ],
+)
+def test_cpu_only(recorded_: dict, reason: str) -> None:
+    found = profile(op("a", 0, 10), recorded=recorded_).summary
+    assert (found.verdict, found.reason) == ("cpu-only", reason)
+    assert (found.device_busy_us, found.device_busy_fraction, found.launches) == (None,) * 3
+    assert found.device_names == ()
+
+
+def test_notes_of_the_recorder_are_warnings() -> None:
+    assert profile(op("a", 0, 1), recorded={"notes": ["one", 2, "two"]}).summary.warnings == (
+        "one", "two",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("owned", "told"), [(1, "50 %"), (999, "less than 1 %")])
+def test_work_outside_operators_is_told(owned: int, told: str) -> None:
+    found = profile(op("a", 0, 10, 1), work("k", 20, owned, 0, 1), work("stray", 20, 1))
+    assert [w.split(" of the")[0] for w in found.summary.warnings] == [told]
+
+
+def test_an_empty_trace_has_no_figures() -> None:
+    found = dataclasses.asdict(profile().summary)
+    assert found.pop("device_names") == ()
+    assert found.pop("warnings") == ()
+    assert set(found.values()) == {None}
+
+
+def test_a_summary_cannot_be_changed() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        profile().summary.wall_us = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_traces_have_their_device_and_steps(name: str) -> None:
+    found = recorded(name)
+    assert found.run_source == "steps"
+    assert found.summary.device_names == ("NVIDIA H200",)
+    assert found.summary.wall_source == "profiled"

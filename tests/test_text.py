@@ -1,0 +1,137 @@
+"""The text: its width, its order, its words, and names that try to break it."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from traces import RECORDED, op, profile, recorded, work
+
+from tprofile import TprofileError
+
+HOSTILE = [
+    "line\nbreak", "tab\tbell\a", "\x1b[31mred\x1b[0m", "\u202egnp.exe", "zero\u200bwidth", "",
+    "名前" * 60, "\U0001f680" * 70, "e\u0301" * 120, "x" * 5_000, "void <at::k>(" * 30, "   ",
+]  # fmt: skip
+
+
+SMALL = """\
+3 runs, by the ProfilerStep marks of the trace
+wall 98.2 µs per run, under the profiler
+CUDA 0 (NVIDIA H200) busy 3.94 µs of each run, 4.0 % · 2 launches per run
+
+Operators, per run, by self CUDA time
+operator               calls  self CPU µs     %  CPU total µs  self CUDA µs     %  CUDA total µs
+aten::mm                   1        37.77  29.6         48.65          3.04  77.4           3.04
+aten::add                  1         8.90   7.0         15.23          0.89  22.6           0.89
+ProfilerStep*              1        31.23  24.5        127.05             0     0           3.93
+matmul_add                 1        24.83  19.5         91.91             0     0           3.93
+cudaLaunchKernelExC        1        10.88   8.5         10.88             0     0              0
+cudaLaunchKernel           1         6.33   5.0          6.33             0     0              0
+cudaDeviceSynchronize   1.33         4.41   3.5          4.41             0     0              0
+aten::matmul               1         3.18   2.5         51.84             0     0           3.04
+
+Kernels, copies and sets, per run
+kernel                                         operator   calls  CUDA µs     %  mean µs
+sm80_xmma_gemm_f32f32_…cute_kernel__5x_cublas  aten::mm       1     3.04  77.4     3.04
+void at::native::vecto…td::array<char*, 3ul>)  aten::add      1     0.89  22.6     0.89"""
+
+
+def columns(line: str) -> int:
+    """Count terminal columns anew: nothing for what combines, two for what is wide."""
+    total = 0
+    for c in line:
+        assert unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp"), repr(line)
+        if not unicodedata.combining(c):
+            total += 2 if unicodedata.east_asian_width(c) in "FW" else 1
+    return total
+
+
+def assert_fits(told: str) -> None:
+    assert all(columns(line) <= 100 for line in told.split("\n"))
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_traces_fit_in_a_hundred_columns(name: str) -> None:
+    one = recorded(name)
+    for limit in (15, None):
+        assert_fits(one.text(limit=limit))
+
+
+def test_the_whole_of_a_small_one() -> None:
+    # 381.151 µs in three steps, of which the median took 98.162, and 3.926 µs of work in each.
+    assert recorded("matmul_add_64").text() == SMALL
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_do_not_break_the_layout(hostile: str) -> None:
+    # GIVEN a name in every place that shows one
+    one = profile(
+        op(hostile, 0, 10, 1), op("plain", 20, 10, 2), work(hostile, 5, 3, 0, 1),
+        work("plain", 25, 3, 0, 2, device=1),
+        deviceProperties=[{"id": 0, "name": hostile}, {"id": 1, "name": "名" * 90}],
+        recorded={"notes": [f"a note on {hostile}"]},
+    )  # fmt: skip
+    told = one.text()
+    assert_fits(told)
+    # THEN rows stay rows, and numbers stand below each other
+    head, *rows = [line for block in told.split("\n\n")[2:] for line in block.split("\n")[1:]][:3]
+    assert len({columns(line) for line in (head, *rows)}) == 1
+    assert len(told.split("\n\n")) == 4
+
+
+def test_control_characters_are_shown_as_escapes() -> None:
+    told = profile(op("a\x1b[0m\n\u202eb", 0, 1), op("", 5, 1)).text()
+    assert r"a\x1b[0m\n\u202eb" in told
+    assert "''" in told
+
+
+def test_long_names_keep_both_ends() -> None:
+    name = "void " + "x" * 300 + "<float>"
+    line = next(s for s in profile(op(name, 0, 1)).text().split("\n") if s.startswith("void x"))
+    cut = line.split()[:2]
+    assert "…" in cut[1]
+    assert cut[1].endswith("<float>")
+
+
+def test_a_name_of_a_megabyte_is_no_burden() -> None:
+    # Quadratic work on it would take hours.
+    assert_fits(profile(op("x" * 1_000_000, 0, 10), work("y" * 1_000_000, 20, 5)).text())
+
+
+def names(told: str) -> list[str]:
+    """Return the first cells of the operators' rows."""
+    block = next(b for b in told.split("\n\n") if b.startswith("Operators"))
+    return [line.split()[0] for line in block.split("\n")[2:]]
+
+
+ABC = profile(op("a", 0, 10), op("b", 20, 30), op("b", 60, 1), op("c", 70, 20))
+
+
+@pytest.mark.parametrize(
+    ("sort", "order"),
+    [(None, "bca"), ("self_cpu_us", "bca"), ("calls", "bca"), ("name", "abc"), ("cpu_us", "bca")],
+)
+def test_sorted_by_a_column(sort: str | None, order: str) -> None:
+    assert names(ABC.text(sort)) == list(order)
+
+
+def test_the_limit_is_told() -> None:
+    told = ABC.text(limit=1)
+    assert names(told) == ["b", "…"]
+    assert told.endswith("… and 2 more")
+    assert names(ABC.text(limit=None)) == ["b", "c", "a"]
+    assert "more" not in ABC.text(limit=3)
+
+
+@pytest.mark.parametrize("sort", ["colour", "category", ""])
+def test_a_wrong_sort_names_itself_and_the_choices(sort: str) -> None:
+    if not sort:
+        assert names(ABC.text(sort)) == ["b", "c", "a"]
+        return
+    with pytest.raises(TprofileError, match=f"sorted by '{sort}'. Choose one of name, calls, self"):
+        ABC.text(sort)
+
+
+def test_an_empty_trace_says_so() -> None:
+    assert str(profile()) == "no runs: the trace is empty\nnothing was profiled"
