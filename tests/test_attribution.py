@@ -160,11 +160,13 @@ def test_work_belongs_to_the_run_that_caused_it_and_not_to_one_of_our_marks() ->
         note(RUN, 10, 10, 2), call("launch", 11, 1, 6, 2), work("late", 25, 5, 6, 2),
         note(RUN, 40, 10, 3), op("a", 41, 5, 4), call("launch", 42, 1, 7, 4),
         work("k", 44, 2, 7, 4),
+        note(SYNC, 46, 4, 5), call("drain", 47, 1, 8, 5), work("ours", 48, 1, 8, 5),
     )  # fmt: skip
     assert one.kernels[["name", "operator", "device_us"]].to_numpy().tolist() == [
-        ["late", "launch", 5], ["k", "a", 2],
+        ["late", "launch", 5], ["k", "a", 2], ["ours", "drain", 1],
     ]  # fmt: skip
-    assert one.runs["device_busy_us"].tolist() == [5, 2]
+    # AND a run's busy time is what the device did in that time, whoever had asked for it
+    assert one.runs["device_busy_us"].tolist() == [0, 3]
 
 
 def test_work_without_a_time_is_counted_and_in_no_figure() -> None:

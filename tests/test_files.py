@@ -23,9 +23,14 @@ def test_the_file_appears_when_the_block_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failing_block_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
     (tmp_path / "a").write_bytes(b"old")
-    with pytest.raises(error), whole_file(tmp_path / "a") as file:
-        file.write(b"half")
-        raise error
+
+    def fail() -> None:
+        with whole_file(tmp_path / "a") as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert (tmp_path / "a").read_bytes() == b"old"
     assert names(tmp_path) == ["a"]
 
@@ -41,9 +46,9 @@ def test_overwrite_off(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TprofileError, match=r"is a folder\. Give the name of a file"):
-        with whole_file(tmp_path):
-            raise AssertionError("the block must not run")
+    message = r"is a folder\. Give the name of a file"
+    with pytest.raises(TprofileError, match=message), whole_file(tmp_path):
+        raise AssertionError("the block must not run")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

@@ -106,6 +106,13 @@ def test_sums_hold_nanoseconds_of_a_long_session() -> None:
     assert union(*columns([(0, 0, 10 * day), (0, day, 11 * day + 1)]), 1).tolist() == [11 * day + 1]
 
 
+def test_a_stray_interval_far_away_spoils_no_union() -> None:
+    # GIVEN a start at nothing and the rest at Unix time, in more groups than int64 has room for
+    now = 1_764_590_000 * 10**9
+    spans = [(0, 0, 5), *((g, now, now + 7) for g in range(40))]
+    assert union(*columns(spans), groups=40).tolist() == [12] + [7] * 39
+
+
 @pytest.mark.parametrize(
     ("case", "given", "parent"),
     [

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 
 import pytest
-from traces import DATA, RECORDED, recorded
+from traces import DATA, RECORDED, lists_emptied, recorded
 
 ORACLES = [name for name in RECORDED if (DATA / f"{name}.oracle.json").exists()]
 
@@ -75,12 +75,6 @@ def test_kernels_are_the_device_rows_of_key_averages(name: str) -> None:
     for kernel, (calls, time) in torchs.items():
         assert ours.loc[kernel, "calls"] == calls
         assert ours.loc[kernel, "device_us"] == pytest.approx(time, rel=0, abs=NEAR), kernel
-
-
-def lists_emptied(shape: str) -> str:
-    """Return shapes as torch's table shows them: nothing of what is in a list of tensors."""
-    dims = json.loads(shape)
-    return str([[] if d and isinstance(d[0], list) else d for d in dims])
 
 
 @pytest.mark.parametrize("name", [n for n in ORACLES if n not in NO_CPU_PARITY])

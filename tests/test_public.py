@@ -98,18 +98,20 @@ def test_operators_own_no_device_time_twice(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_busy_is_the_union_of_work_by_run_and_device(name: str) -> None:
-    # GIVEN the run of each event
+    # GIVEN all work, cut to the time of each run
     one = profile(name)
     events = one.events
     events = events[events["category"].isin(WORK) & (events["duration_us"] > 0)]
+    runs = one._found.runs
     spans: dict[int, dict[int, list[tuple[int, int]]]] = {
         r: defaultdict(list) for r in one.runs["run"]
     }
     trace = one.trace
-    for i, run, device in zip(events.index, events["run"], events["device"], strict=True):
-        if run != -1:
-            start = int(trace.start_ns[i])
-            spans[run][device].append((start, start + int(trace.duration_ns[i])))
+    for i, device in zip(events.index, events["device"], strict=True):
+        start, end = int(trace.start_ns[i]), int(trace.end_ns[i])
+        for run, opened, closed in zip(spans, runs.start_ns, runs.end_ns, strict=True):
+            if start < closed and end > opened:
+                spans[run][device].append((max(start, int(opened)), min(end, int(closed))))
     # THEN busy is what a naive union gives, to the nanosecond, and is not more than the sum
     for run, busy in zip(one.runs["run"], one.runs["device_busy_us"], strict=True):
         by_device = [covered(s) for s in spans[run].values()]

@@ -15,6 +15,7 @@ from traces import PUBLIC, note, op, profile, slice_, text, work
 import tprofile
 from tprofile import TprofileError
 from tprofile.trace.read import read
+from tprofile.trace.recorded import Recorded
 
 
 def one(**fields: Any) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def test_columns_of_a_small_file() -> None:
     assert trace.correlation.tolist() == [0, 0, 9]
     assert trace.external_id.tolist() == [2, 3, 3]
     assert trace.header == {"baseTimeNanoseconds": 1_000, "traceName": "x"}
-    assert trace.recorded == {"profiled": 1}
+    assert trace.recorded == Recorded(profiled=1)
     assert trace.notes == ()
 
 
@@ -98,6 +99,14 @@ def test_any_times_are_exact(starts: list[int]) -> None:
     trace = read(f"[{events}]".encode())
     kept = [s for s in starts if s or sorted(starts)[len(starts) // 2] < 10**15]
     assert [trace.base_ns + s for s in trace.start_ns.tolist()] == sorted(kept)
+
+
+def test_times_are_exact_far_from_the_first() -> None:
+    # GIVEN times at which a float64 times 1000 may round to the wrong side
+    late = [4_398_046_511_104_000 + 1_001 * n for n in range(200)]
+    events = [one(ts=1.5), *(one(ts=f"#{s // 1000}.{s % 1000:03d}#") for s in late)]
+    trace = read(text(*events).replace(b'"#', b"").replace(b'#"', b""))
+    assert trace.start_ns.tolist() == [0, *(s - 1_500 for s in late)]
 
 
 def test_text_as_process_and_thread_keeps_its_name() -> None:

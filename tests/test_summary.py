@@ -50,6 +50,11 @@ def test_a_spread_needs_three_and_one_run_is_flagged() -> None:
     assert one.warnings == ("the wall is that of a single unprofiled run: its spread is unknown",)
 
 
+def test_runs_too_short_for_the_clock() -> None:
+    found = three_runs(warmup_s=[0.0] * 4).summary
+    assert (found.wall_us, found.wall_spread, found.device_busy_fraction) == (0, None, None)
+
+
 def test_a_single_warm_up_is_no_wall() -> None:
     found = three_runs(warmup_s=[1.0]).summary
     assert (found.wall_us, found.wall_source, found.first_run_us) == (20, "profiled", 1e6)
@@ -72,8 +77,8 @@ def test_a_fraction_is_at_most_one_and_beyond_is_told(
     found = three_runs(warmup_s=[1, *[wall_us / 1e6] * 3])
     assert found.summary.device_busy_fraction == pytest.approx(fraction)
     assert found.devices["busy_fraction"].tolist() == [pytest.approx(fraction)]
-    told = [w for w in found.summary.warnings if w.startswith("the device was busy 1.40 times")]
-    assert len(told) == warned
+    told = [w for w in found.summary.warnings if w.startswith("the device was busy ")]
+    assert [w.split(" the wall")[0] for w in told] == ["the device was busy 1.40 times"] * warned
 
 
 @pytest.mark.parametrize(
@@ -92,9 +97,29 @@ def test_cpu_only(recorded_: dict, reason: str) -> None:
 
 
 def test_notes_of_the_recorder_are_warnings() -> None:
-    assert profile(op("a", 0, 1), recorded={"notes": ["one", 2, "two"]}).summary.warnings == (
-        "one", "two",
-    )  # fmt: skip
+    found = profile(op("a", 0, 1), recorded={"notes": ["one", "two"]}).summary
+    assert found.warnings == ("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("odd", "fault"),
+    [
+        ({"notes": ["one", 2]}, "Expected `str`, got `int` - at `$.notes[1]`"),
+        ({"warmup_s": [-1]}, "Expected `float` >= 0.0 - at `$.warmup_s[0]`"),
+        ({"profiled": "many"}, "Expected `int | null`, got `str` - at `$.profiled`"),
+        ({"stopped": 3}, "Expected `object | null`, got `int` - at `$.stopped`"),
+        (["x"], "Expected `object`, got `array`"),
+    ],
+)
+def test_odd_metadata_is_left_out_and_told(odd: object, fault: str) -> None:
+    # GIVEN a trace whose recorder's own data is none that we write
+    one = profile(op("a", 0, 1), recorded=odd)
+    # THEN the events count as those of any trace, and a warning says what is wrong
+    assert one.operators["name"].tolist() == ["a"]
+    assert one.summary.warnings == (
+        f"what the file says of its own recording is unusable: {fault}",
+    )
+    assert one.text().startswith("1 run: the whole trace\n")
 
 
 @pytest.mark.parametrize(("owned", "told"), [(1, "50 %"), (999, "less than 1 %")])

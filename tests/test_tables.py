@@ -140,6 +140,9 @@ def test_cpu_time_of_a_run_is_that_of_its_operators() -> None:
         note("tprofile::synchronize", 50, 40),
     )  # fmt: skip
     assert one.runs["cpu_us"].tolist() == [20 + 30]
+    # AND not that of the step which delimits it
+    steps = profile(note("ProfilerStep#0", 0, 50), op("a", 3, 7), note("ProfilerStep#1", 50, 5))
+    assert steps.runs["cpu_us"].tolist() == [7, 0]
 
 
 def test_grouping_by_shape_thread_and_run() -> None:

@@ -99,6 +99,13 @@ def test_a_name_of_a_megabyte_is_no_burden() -> None:
     assert_fits(profile(op("x" * 1_000_000, 0, 10), work("y" * 1_000_000, 20, 5)).text())
 
 
+def test_a_kernel_without_an_operator_has_a_dash() -> None:
+    told = profile(op("a", 0, 9, 1), work("mine", 10, 5, 0, 1), work("stray", 20, 3)).text()
+    rows = [line.split()[:2] for line in told.split("\n")]
+    assert ["mine", "a"] in rows
+    assert ["stray", "–"] in rows
+
+
 def names(told: str) -> list[str]:
     """Return the first cells of the operators' rows."""
     block = next(b for b in told.split("\n\n") if b.startswith("Operators"))

@@ -20,6 +20,7 @@ from tprofile import TprofileError
 from tprofile.trace import Trace
 from tprofile.trace.build import build
 from tprofile.trace.read import read
+from tprofile.trace.recorded import Recorded
 from tprofile.trace.write import dump, write
 
 HOSTILE = [
@@ -143,7 +144,7 @@ def test_any_built_trace_comes_back_equal(rows: list[tuple], epoch: int) -> None
         external_id=[r[3] for r in rows],
         details=_Args([b'{"External id": %d}' % r[3] for r in rows]),
         epoch_ns=epoch,
-        recorded={"note": rows[0][0]},
+        recorded=Recorded(notes=[rows[0][0]]),
     )
     first = written(trace)
     again = read(first)
@@ -169,7 +170,7 @@ def test_recorded_traces_come_back_equal(name: str, tmp_path: Path) -> None:
 def test_the_text_of_a_small_file() -> None:
     # GIVEN a launch, and what it started
     one = profile(op("a", 1, 5.5, 3), call("go", 2, 1, 9, 3), work("k", 8, 4.001, 9, 3))
-    file = strictly(written(one.trace.with_recorded({"profiled": 1})))
+    file = strictly(written(one.trace.with_recorded(profiled=1)))
     told = file.pop("traceEvents")
     assert file == {"schemaVersion": 1, "displayTimeUnit": "ms", "tprofile": {"profiled": 1}}
     # THEN there are the slices, an arrow between the two, and names for each lane
@@ -192,7 +193,7 @@ def test_the_text_of_a_small_file() -> None:
 
 def test_overlapping_slices_get_a_lane_and_keep_their_thread(tmp_path: Path) -> None:
     # GIVEN two annotations that overlap in part, as those of awaiting tasks do, and one inside
-    one = profile(note("a", 1, 10), note("b", 5, 10), op("in b", 6, 1), op("late", 20, 1))
+    one = profile(note("a", 1, 10), note("b", 5, 10), op("in b", 6, 1), op("late", 11, 1))
     path = one.export_trace(tmp_path / "t.json")
     told = [e for e in json.loads(Path(path).read_text())["traceEvents"] if e["ph"] == "X"]
     # THEN what runs past its neighbour is drawn elsewhere, and says where it belongs
@@ -204,9 +205,30 @@ def test_overlapping_slices_get_a_lane_and_keep_their_thread(tmp_path: Path) -> 
     assert_same(one, again)
 
 
+def test_lanes_of_our_own_are_apart() -> None:
+    one = profile(*(note(n, 5 * i, 10, tid=t) for t in (1, 2) for i, n in enumerate("abc")))
+    told = [e for e in strictly(written(one.trace))["traceEvents"] if e["ph"] == "X"]
+    lanes = {(e["tid"], e["args"].get("tid", e["tid"])) for e in told if e["name"] == "b"}
+    assert lanes == {(1_000_000_000, 1), (1_000_000_001, 2)}
+    # AND what begins where its neighbour ends stays
+    assert {e["tid"] for e in told if e["name"] == "c"} == {1, 2}
+
+
+def test_no_arrow_where_no_launch_is_known() -> None:
+    one = profile(op("a", 1, 5, 1), work("k", 9, 2, 0, 1))
+    assert {e["ph"] for e in strictly(written(one.trace))["traceEvents"]} == {"X", "M"}
+
+
 def test_an_argument_called_tid_is_no_thread(tmp_path: Path) -> None:
     one = profile(op("a", 1, 2, tid=4) | {"args": {"tid": 99}}, op("b", 5, 2, tid=4))
     assert one.events["thread"].tolist() == [4, 4]
+    assert_same(one, tprofile.load(one.export_trace(tmp_path / "t.json")))
+
+
+def test_a_device_without_a_valid_number_is_a_device_still(tmp_path: Path) -> None:
+    one = profile(op("a", 1, 5, 1), work("k", 9, 2, 0, 1, device=-1, stream=3))
+    assert one.kernels[["name", "operator", "stream"]].to_numpy().tolist() == [["k", "a", 3]]
+    assert one.operators["name"].tolist() == ["a"]
     assert_same(one, tprofile.load(one.export_trace(tmp_path / "t.json")))
 
 

@@ -9,17 +9,17 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .analysis.summary import Summary
     from .errors import TprofileError
+    from .profiling import last, load, record, run
     from .result import Profile
-    from .run import last, load, record, run
 
 _HOMES = {
     "Profile": "result",
     "Summary": "analysis.summary",
     "TprofileError": "errors",
-    "last": "run",
-    "load": "run",
-    "record": "run",
-    "run": "run",
+    "last": "profiling",
+    "load": "profiling",
+    "record": "profiling",
+    "run": "profiling",
 }
 
 __all__ = [

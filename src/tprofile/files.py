@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,21 +19,31 @@ def whole_file(path: str | os.PathLike[str], *, overwrite: bool = True) -> Itera
     Raises TprofileError where it cannot be written, or exists and `overwrite` is off.
     """
     target = Path(path).expanduser()
-    if target.is_dir():
-        raise TprofileError(f"{str(target)!r} is a folder. Give the name of a file to write.")
-    if target.exists() and not overwrite:
-        raise TprofileError(
-            f"{str(target)!r} exists and overwrite is off. Give another name, or overwrite=True."
-        )
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = target.with_name(f".tprofile-{uuid.uuid4().hex}.part")
     try:
-        with open(part, "wb") as file:
+        if target.is_dir():
+            raise TprofileError(f"{str(target)!r} is a folder. Give the name of a file to write.")
+        if target.exists() and not overwrite:
+            raise TprofileError(
+                f"{str(target)!r} exists and overwrite is off. "
+                "Give another name, or overwrite=True."
+            )
+        file = open(part, "wb")  # noqa: SIM115 (closed below, where its errors are told apart)
+    except (OSError, ValueError) as error:
+        raise _not_written(target, error) from error
+    try:
+        with file:
             yield file
         os.replace(part, target)
     except OSError as error:
-        raise TprofileError(
-            f"cannot write {str(target)!r}: {error.strerror or error}. "
-            "Choose a folder that exists and that you may write to."
-        ) from error
+        raise _not_written(target, error) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+def _not_written(target: Path, error: Exception) -> TprofileError:
+    return TprofileError(
+        f"cannot write {str(target)!r}: {getattr(error, 'strerror', None) or error}. "
+        "Choose a folder that exists and that you may write to."
+    )

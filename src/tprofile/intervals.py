@@ -119,8 +119,14 @@ def union(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     """Return for each of `groups` groups the time that its intervals [start, end) cover."""
     order = np.lexsort((start, group))
     group, start, end = group[order], start[order], end[order]
-    # Moving each group past all before it lets one running maximum serve them all.
-    offset = group * (int(end.max(initial=0)) - int(start.min(initial=0)) + 1)
+    if not len(order):
+        return np.zeros(groups, np.int64)
+    # Moving each group behind the one before it lets one running maximum serve them all. Groups
+    # are as long as their own intervals: a stray one must not take all of them beyond int64.
+    first = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    length = np.maximum.reduceat(end, first) - start[first] + 1
+    shift = np.cumsum(length) - length - start[first]
+    offset = np.repeat(shift, np.diff(np.r_[first, len(order)]))
     reach = np.maximum.accumulate(end + offset)
     covered_to = np.maximum(np.r_[(start + offset)[:1], reach[:-1]], start + offset)
     added = np.maximum(end + offset - covered_to, 0)

@@ -15,7 +15,7 @@ from . import options
 from .cell import compile_cell
 from .changes import Watch
 from .files import whole_file
-from .output import Held
+from .output import Held, Warned
 from .progress import NotebookScreen, Progress, Screen, TerminalScreen
 
 _PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
@@ -50,14 +50,14 @@ class TprofileMagics(Magics):
 def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> object:
     __tracebackhide__ = True
     # torch and pandas are imported here, not when the extension is loaded.
-    from .run import make_plan, profile_runs
+    from .profiling import make_plan, profile_runs
 
     plan = make_plan(**{name: getattr(chosen, name) for name in _PLANNED})
     body = compile_cell(shell, code)
     each = compile_cell(shell, chosen.each) if chosen.each else None
     prepare = compile_cell(shell, setup) if setup.strip() else None
-    screen = _screen(shell)
-    of_setup, of_run = Held(shell), Held(shell)
+    screen, shows = _screen(shell), not (chosen.quiet or chosen.give)
+    of_setup, of_run, warned = Held(shell), Held(shell), Warned()
     value: list[object] = []
 
     @contextlib.contextmanager
@@ -65,11 +65,12 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
         value.clear()
         of_run.forget()
         if not last:
-            with of_run.capture():
+            with of_run.capture(), warned.collected():
                 yield
             return
-        progress.leave()
+        progress.leave(shows)
         of_setup.show()
+        warned.show()
         yield
 
     bundle = None
@@ -83,20 +84,23 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
                     _raise(shell, problem, chosen.raise_error)
                     return None
             watch = Watch(shell.user_ns, body.names)
+            # What is in the note's advice was followed already.
+            repeatable = each is not None or plan.warmup + plan.repeat == 1
             profile, error = profile_runs(
                 lambda: value.append(body.run()),
                 plan,
                 before=None if each is None else each.run,
                 around=around,
                 stage=progress.stage,
-                remark=lambda: watch.note(shell.user_ns),
+                remark=lambda: None if repeatable else watch.note(shell.user_ns),
             )
-            if not (chosen.quiet or chosen.give):
+            if shows or (error is not None and not chosen.quiet):
                 bundle = _bundle(profile, chosen)
         finally:
             # Held still if there was no last run: an error or a limit came before.
-            progress.leave()
+            progress.leave(shows)
             of_setup.show()
+            warned.show()
             of_run.show()
     shell.user_ns["_tprofile"] = profile
     if chosen.variable:
@@ -141,14 +145,15 @@ def _raise(shell: Any, error: BaseException, stop: bool) -> None:
     while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_HERE):
         traceback = traceback.tb_next
     error = error.with_traceback(traceback)
-    if not stop:
+    if not stop and isinstance(error, Exception):
         shell.showtraceback((type(error), error, traceback), tb_offset=0)
         return
-    # Without this the notebook begins with its own frame, the whole cell in one escaped line.
-    frames = shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
-    with contextlib.suppress(AttributeError):
-        # An exception class with slots keeps the longer form.
-        error._render_traceback_ = lambda: frames  # type: ignore[attr-defined]
+    if not hasattr(error, "_render_traceback_"):
+        # Else the notebook begins with its own frame, the whole cell in one escaped line.
+        shown = shell.InteractiveTB.structured_traceback(type(error), error, traceback, tb_offset=0)
+        with contextlib.suppress(AttributeError):
+            # An exception class with slots keeps the longer form.
+            error._render_traceback_ = lambda: shown  # type: ignore[attr-defined]
     raise error
 
 

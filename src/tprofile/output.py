@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from IPython.utils.capture import CapturedIO, capture_output
 
@@ -37,3 +39,38 @@ class Held:
         output, self._output = self._output, None
         if output is not None:
             output.show()
+
+
+class Warned:
+    """Warnings of runs whose output is held back: Python gives most only once, so in such a run."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect the warnings of the block instead of writing them."""
+
+        def collect(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            text = warnings.formatwarning(message, category, filename, lineno, line)
+            self._texts[text] = None
+
+        # Not `catch_warnings`: it would undo the filters that modules imported in the block set.
+        usual, warnings.showwarning = warnings.showwarning, collect
+        try:
+            yield
+        finally:
+            if warnings.showwarning is collect:
+                warnings.showwarning = usual
+
+    def show(self) -> None:
+        """Write each warning once."""
+        sys.stderr.write("".join(self._texts))
+        self._texts.clear()

@@ -21,7 +21,7 @@ class Screen(Protocol):
         """Put a text in place of the one before."""
 
     def clear(self) -> None:
-        """Take the text away."""
+        """Take the text away, unless the result will."""
 
     def leave(self) -> None:
         """Note that the user's own output follows, which is not ours to clear."""
@@ -61,7 +61,7 @@ class Progress:
             self._open = False
             self._changed.notify()
         self._thread.join()
-        if self._shown and not self._left:
+        if self._shown:
             self._screen.clear()
 
     def stage(self, text: str) -> None:
@@ -71,13 +71,18 @@ class Progress:
             if self._due:
                 self._changed.notify()
 
-    def leave(self) -> None:
-        """Take away what is shown: the last run's own output follows."""
+    def leave(self, result_follows: bool) -> None:
+        """Take away what is shown: the last run's own output follows.
+
+        What is shown later can only be replaced by a result, so without one nothing is.
+        """
         with self._changed:
+            if self._left:
+                return
             if self._shown:
                 self._screen.clear()
             self._text = self._shown = ""
-            self._left = True
+            self._left, self._open = True, result_follows
             self._screen.leave()
 
     def _watch(self) -> None:
@@ -117,7 +122,8 @@ class NotebookScreen:
             self._fill(bundle)
 
     def clear(self) -> None:
-        self._publisher.clear_output(wait=False)
+        if self._slot is None:
+            self._publisher.clear_output(wait=False)
 
     def leave(self) -> None:
         # What was there may be the user's now, so what comes next has a place of its own.

@@ -17,6 +17,7 @@ from .quiet import deferred_interrupt, profiler_lines_dropped
 from .trace import Trace, marks
 from .trace.build import empty
 from .trace.live import read_results
+from .trace.recorded import Stopped
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ class _Session:
             ran = True
 
     def _timed(self, last: bool) -> float:
-        # A mark must not be open while a profiler starts or stops, as the code's own may in warm-up.
+        # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
         mark = _mark if self.profiler.prepared else contextlib.nullcontext
         # Only the code itself is inside the clock and the mark: all else would be taken for it.
         with self._around(last):
@@ -180,27 +181,24 @@ class _Session:
     def trace(self, error: BaseException | None) -> Trace:
         """Return what was recorded, with what only this session knows."""
         plan, recorded = self._plan, self.profiler.recorded
-        told: dict[str, Any] = {
-            "torch": torch.__version__,
-            "platform": _platform() if self.profiler.cuda else "CPU",
-            "cuda_available": torch.cuda.is_available(),
-            "asked": {"warmup": plan.warmup, "repeat": plan.repeat},
-            "warmup_s": self.warmup_s,
-            "discarded": self.discarded,
-            "profiled": self.profiled,
-        }
-        if plan.max_seconds is not None:
-            told["max_seconds"] = plan.max_seconds
-        if error is not None:
-            told["stopped"] = {"by": type(error).__name__, "during": self.doing}
         if self.profiled and recorded is not None and not recorded.has(marks.RUN):
             self.notes.append(
                 "nothing of the profiled runs is left: the code started a torch profiler of its "
                 "own, which ended ours. Take it out of the cell."
             )
-        if self.notes:
-            told["notes"] = self.notes
-        return (recorded or empty()).with_recorded(told)
+        return (recorded or empty()).with_recorded(
+            torch=str(torch.__version__),  # a class of its own, which no encoder knows
+            platform=_platform() if self.profiler.cuda else "CPU",
+            cuda_available=torch.cuda.is_available(),
+            asked_warmup=plan.warmup,
+            asked_repeat=plan.repeat,
+            max_seconds=plan.max_seconds,
+            warmup_s=self.warmup_s,
+            discarded=self.discarded,
+            profiled=self.profiled,
+            stopped=None if error is None else Stopped(type(error).__name__, self.doing),
+            notes=self.notes,
+        )
 
 
 class _Profiler:

@@ -50,6 +50,14 @@ class Runs:
         run = np.searchsorted(self.start_ns, time_ns, "right") - 1
         return np.where((run >= 0) & (time_ns < self.end_ns[run]), run, NONE)
 
+    def overlapping(self, start_ns: Ints, end_ns: Ints) -> tuple[Ints, Ints]:
+        """Return each pair of an interval and a run that overlap, as two columns of indices."""
+        first = np.searchsorted(self.end_ns, start_ns, "right")
+        count = np.maximum(np.searchsorted(self.start_ns, end_ns, "left") - first, 0)
+        which = np.repeat(np.arange(len(start_ns)), count)
+        nth = np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+        return which, first[which] + nth
+
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
@@ -220,7 +228,7 @@ def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table:
             )
             rows = rows[lane[rows] & ~inner[rows]]
             # A run that an error ended is no measurement of a run, unless there is no other.
-            rows = rows[: trace.recorded.get("profiled") or None] if source == "marks" else rows
+            rows = rows[: trace.recorded.profiled or None] if source == "marks" else rows
             return Runs(source, trace.start_ns[rows], trace.end_ns[rows], rows)
     if not len(trace):
         return Runs("trace", *(np.zeros(0, np.int64),) * 3)

@@ -45,7 +45,7 @@ class Summary:
 
 def summarize(found: Attribution) -> Summary:
     """Return the figures of a trace, and what a reader must know to trust them."""
-    warnings: list[str] = [*found.trace.notes, *_texts(found.trace.recorded.get("notes"))]
+    warnings: list[str] = [*found.trace.notes, *found.trace.recorded.notes]
     per_run = tables.runs(found)
     worked = bool(found.work.any())
     unprofiled = unprofiled_us(found)
@@ -78,24 +78,12 @@ def summarize(found: Attribution) -> Summary:
 def unprofiled_us(found: Attribution) -> list[float]:
     """Return the walls of the unprofiled runs that count: not the first of a warm-up."""
     recorded = found.trace.recorded
-    if given := _seconds(recorded.get("unprofiled_s")):
-        return [s * 1e6 for s in given]
-    return [s * 1e6 for s in _seconds(recorded.get("warmup_s"))[1:]]
+    return [s * 1e6 for s in recorded.unprofiled_s or recorded.warmup_s[1:]]
 
 
 def _first_run_us(found: Attribution) -> float | None:
-    warmups = _seconds(found.trace.recorded.get("warmup_s"))
+    warmups = found.trace.recorded.warmup_s
     return warmups[0] * 1e6 if warmups else None
-
-
-def _seconds(value: object) -> list[float]:
-    return (
-        [float(v) for v in value if isinstance(v, int | float)] if isinstance(value, list) else []
-    )
-
-
-def _texts(value: object) -> list[str]:
-    return [v for v in value if isinstance(v, str)] if isinstance(value, list) else []
 
 
 def _median(values: Sequence[float] | pd.Series) -> float | None:
@@ -103,7 +91,8 @@ def _median(values: Sequence[float] | pd.Series) -> float | None:
 
 
 def _spread(values: list[float]) -> float | None:
-    if len(values) < 3:
+    # A run can be shorter than the clock can tell.
+    if len(values) < 3 or not statistics.median(values):
         return None
     return (max(values) - min(values)) / 2 / statistics.median(values)
 
@@ -112,9 +101,9 @@ def _no_device_reason(found: Attribution) -> str:
     if found.timeless:
         return "the device work in the trace bears no times"
     recorded = found.trace.recorded
-    if recorded.get("platform") == "CPU" and recorded.get("cuda_available") is False:
+    if recorded.platform == "CPU" and recorded.cuda_available is False:
         return "torch sees no CUDA device here"
-    if recorded.get("platform") == "CPU":
+    if recorded.platform == "CPU":
         return "only the CPU was recorded"
     return "no device work was recorded"
 

@@ -142,9 +142,9 @@ def runs(found: Attribution) -> pd.DataFrame:
     """Return a row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches`.
 
     Runs count from 1. `wall_us` is the time the run took under the profiler; `device_busy_us` the
-    time in which the busiest device worked for it; `cpu_us` the time its threads spent in recorded
-    operators and runtime calls; `launches` the calls that started kernels. Busy and launches are
-    NaN where the trace has no device work.
+    time within it in which the busiest device worked; `cpu_us` the time that all threads spent in
+    recorded operators, annotations and runtime calls; `launches` the calls that started kernels.
+    Busy and launches are NaN where the trace has no device work.
     """
     trace, n = found.trace, len(found.runs)
     frame = pd.DataFrame(
@@ -179,18 +179,22 @@ def _launches(found: Attribution) -> Ints:
 
 
 def _busy(found: Attribution, *categories: str) -> Ints:
-    """Return nanoseconds of work by run and device, over the devices in ascending order."""
+    """Return nanoseconds of work by run and device, over the devices in ascending order.
+
+    What counts is when the work was done: work that goes on after its run has ended (steps that
+    wait for nothing) is part of the next one's time.
+    """
     trace = found.trace
     devices = np.unique(trace.device[found.work])
-    picked = found.work & (found.run != NONE)
-    if categories:
-        picked &= trace.category_is(*categories)
-    rows = np.flatnonzero(picked)
-    group = found.run[rows] * len(devices) + np.searchsorted(devices, trace.device[rows])
-    shape = (len(found.runs), len(devices))
-    return union(group, trace.start_ns[rows], trace.end_ns[rows], shape[0] * shape[1]).reshape(
-        shape
-    )
+    rows = np.flatnonzero(found.work & trace.category_is(*categories) if categories else found.work)
+    which, run = found.runs.overlapping(trace.start_ns[rows], trace.end_ns[rows])
+    rows = rows[which]
+    return union(
+        run * len(devices) + np.searchsorted(devices, trace.device[rows]),
+        np.maximum(trace.start_ns[rows], found.runs.start_ns[run]),
+        np.minimum(trace.end_ns[rows], found.runs.end_ns[run]),
+        len(found.runs) * len(devices),
+    ).reshape(len(found.runs), len(devices))
 
 
 def devices(found: Attribution, wall_us: float | None) -> pd.DataFrame:

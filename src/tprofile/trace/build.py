@@ -9,6 +9,7 @@ import numpy as np
 
 from ..intervals import NONE, Ints
 from .columns import DEVICE_LANES, Details, Trace, encode
+from .recorded import Recorded
 
 
 def build(
@@ -27,7 +28,7 @@ def build(
     lanes: Mapping[int, str] | None = None,
     others: Sequence[bytes] = (),
     header: Mapping[str, Any] | None = None,
-    recorded: Mapping[str, Any] | None = None,
+    recorded: Recorded | None = None,
     notes: Sequence[str] = (),
 ) -> Trace:
     """Return a Trace of the given columns, which may come in any order.
@@ -68,7 +69,7 @@ def build(
         lanes=dict(lanes or {}),
         others=tuple(others),
         header=dict(header or {}),
-        recorded=dict(recorded or {}),
+        recorded=recorded or Recorded(),
         notes=tuple(notes),
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..intervals import Ints
+from .recorded import Recorded
 
 DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 """Categories of real work on a device. An annotation's shadow on a stream is not work."""
@@ -72,7 +73,7 @@ class Trace:
     """Events of the source that are no slices (names of lanes, flows), as JSON, for the writer."""
     header: Mapping[str, Any] = field(default_factory=dict)
     """Top-level keys of the file other than its events and ours."""
-    recorded: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Recorded = field(default_factory=Recorded)
     """What the recorder knew and no event tells: the key `tprofile` of the file."""
     notes: tuple[str, ...] = ()
     """What the reader had to leave out or repair, for a person to read."""
@@ -98,9 +99,9 @@ class Trace:
     def end_ns(self) -> Ints:
         return self.start_ns + self.duration_ns
 
-    def with_recorded(self, recorded: Mapping[str, Any]) -> Trace:
-        """Return the same trace with what its recorder knows."""
-        return replace(self, recorded={**self.recorded, **recorded})
+    def with_recorded(self, **known: Any) -> Trace:
+        """Return the same trace with some fields of what its recorder knows replaced."""
+        return replace(self, recorded=self.recorded.but(**known))
 
     def args(self, row: int) -> bytes:
         """Return the arguments recorded with event `row` as the text of a JSON object."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from ..errors import TprofileError
 from .build import build
 from .collector import collector_paused
-from .columns import DEVICE_LANES, Trace
+from .columns import DEVICE_LANES, INSTANT, Trace
 
 _DRIVEN = frozenset(
     {
@@ -39,9 +40,6 @@ def finished(profile: Any) -> Any:
 
 def read_results(
     results: Any,
-    *,
-    recorded: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
 ) -> Trace:
     """Return the Trace in a `_ProfilerResult` of torch.
 
@@ -60,8 +58,6 @@ def read_results(
         **columns,
         epoch_ns=epoch,
         header=header,
-        recorded=recorded,
-        notes=notes,
     )
 
 
@@ -136,9 +132,9 @@ def _activities(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         for link, self_, drive in zip(linked, own, driven, strict=True)
     ]
     duration = [a.duration() for a in found]
-    if "cpu_instant_event" in kinds:
+    if INSTANT in kinds:
         # An instant has no end; what is recorded as its duration runs to the end of the session.
-        duration = [0 if k == "cpu_instant_event" else d
+        duration = [0 if k == INSTANT else d
                     for k, d in zip(kinds, duration, strict=True)]  # fmt: skip
     return {
         "names": [a.name() for a in found],
@@ -159,6 +155,7 @@ def _lane(resource: int) -> int:
 
 
 _RUNTIME = re.compile(r"(cuda|hip)[A-Z]")
+_INSTANTS = ("[memory]", "[OutOfMemory]")
 _DRIVER = re.compile(r"cu[A-Z]")
 
 
@@ -187,10 +184,10 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         "categories": kinds,
         "start_ns": start,
         "duration_ns": [
-            e.end_ns() - s if k != "cpu_instant_event" else 0
+            e.end_ns() - s if k != INSTANT else 0
             for e, s, k in zip(found, start, kinds, strict=True)
         ],
-        "process": index,
+        "process": [os.getpid() if k == INSTANT else i for k, i in zip(kinds, index, strict=True)],
         "lane": [_lane(e.device_resource_id()) for e in found],
         "correlation": [o if drive else 0 for o, drive in zip(own, driven, strict=True)],
         "external_id": external,
@@ -201,6 +198,9 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
 def _category(
     name: str, annotated: bool, host: bool, python: bool, index: int, linked: int, own: int
 ) -> str:
+    # An allocation bears the device that it is on, but its host thread made it.
+    if name in _INSTANTS and not annotated:
+        return INSTANT
     if not host:
         if annotated:
             return "gpu_user_annotation"
@@ -213,8 +213,6 @@ def _category(
         return "python_function"
     if index < 0:
         return "overhead"
-    if name == "[memory]":
-        return "cpu_instant_event"
     # An operator links to nothing; a runtime call outside all operators does not either, so its
     # name has to tell it.
     if linked or _RUNTIME.match(name) or _DRIVER.match(name):
@@ -236,7 +234,7 @@ class _EventDetails:
     def args(self, row: int) -> bytes:
         event, kind = self._found[row], self._kinds[row]
         told = getattr(event, "metadata_json", lambda: "")()
-        if kind == "cpu_instant_event":
+        if kind == INSTANT:
             # Its metadata was not exposed in these versions.
             told = f'"Bytes": {event.nbytes()}'
         elif kind in DEVICE_LANES and not told and kind != "gpu_user_annotation":

@@ -19,6 +19,7 @@ from ..errors import TprofileError
 from .build import build
 from .collector import collector_paused
 from .columns import DEVICE_LANES, Trace
+from .recorded import decode
 
 _EXACT_US = 2.0**43
 """Below this many microseconds a float64 still tells one nanosecond from the next."""
@@ -174,7 +175,10 @@ def _escape_names(text: bytes) -> bytes:
 
 
 def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: list[str]) -> Trace:
-    recorded = header.pop("tprofile", None)
+    ours = "tprofile" in header
+    recorded, misread = decode(header.pop("tprofile", {}))
+    if misread is not None:
+        notes.append(misread)
     slices = [i for i, e in enumerate(events) if _is_row(e)]
     rows = [events[i] for i in slices]
     start, duration = _times(text, rows, slices)
@@ -197,7 +201,6 @@ def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: l
         ids = [_lenient_ids(r) for r in raws]
     categories = [e.cat or "" for e in rows]
     on_device = [c in DEVICE_LANES for c in categories]
-    ours = isinstance(recorded, dict)
     zipped = list(zip(rows, ids, on_device, strict=True))
     process = [e.pid if not dev or i.device is None else i.device for e, i, dev in zipped]
     lane = [i.stream if dev and i.stream is not None else _tid(e, i, ours) for e, i, dev in zipped]
@@ -219,7 +222,7 @@ def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: l
         lanes=lanes.names(),
         others=_others(text, events),
         header=header,
-        recorded=recorded if isinstance(recorded, dict) else {},
+        recorded=recorded,
         notes=notes,
     )
 

@@ -16,6 +16,7 @@ from ..files import whole_file
 from ..intervals import NONE
 from .columns import INSTANT, Trace
 from .overlap import split_lanes
+from .recorded import encode
 
 _CHUNK = 20_000
 """Events encoded at a time, so that a large trace is never in memory as one text."""
@@ -46,7 +47,7 @@ def dump(trace: Trace) -> Iterator[bytes]:
     if trace.epoch_ns:
         header["baseTimeNanoseconds"] = trace.epoch_ns
     # The key is there even when nothing was recorded: it says how to read lanes.
-    header["tprofile"] = dict(trace.recorded)
+    header["tprofile"] = encode(trace.recorded)
     yield json.dumps(header)[:-1].encode() + b',"traceEvents":[\n'
     places = _places(trace)
     told = set(trace.others)

@@ -6,10 +6,13 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from .tables import Table, kernel_table, operator_table
-from .words import answer, visible
+from .words import answer, fit, visible
 
 if TYPE_CHECKING:
     from ..result import Profile
+
+_NAME = 60
+"""Columns of a name; the whole name shows on hover."""
 
 # Colours come from the notebook's theme, or from the browser's where there is no notebook.
 _STYLE = """
@@ -17,14 +20,15 @@ _STYLE = """
 color:var(--jp-ui-font-color1,CanvasText);max-width:100%}
 .tp-static p{margin:0 0 2px}
 .tp-static .tp-what{font-weight:600}
-.tp-static .tp-note{color:var(--jp-warn-color0,#a4500f)}
+.tp-static .tp-note{border-left:3px solid var(--jp-warn-color1,#d4602a);padding-left:8px;
+margin:6px 0}
 .tp-static div{overflow-x:auto;margin:10px 0}
 .tp-static table{border-collapse:collapse;font-variant-numeric:tabular-nums;border:0}
 .tp-static caption{text-align:left;font-weight:600;padding:0 0 4px;color:inherit}
 .tp-static th,.tp-static td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;
 border:0;border-bottom:1px solid var(--jp-border-color2,#8884);background:none;color:inherit}
+.tp-static table tbody tr:nth-child(n){background:none}
 .tp-static th{font-weight:500;color:var(--jp-ui-font-color2,inherit)}
-.tp-static .tp-name{text-align:left;max-width:32em;overflow:hidden;text-overflow:ellipsis}
 .tp-static td.tp-name{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:12px}
 """
 
@@ -51,7 +55,10 @@ def _table(table: Table) -> str:
     def cell(kind: str, i: int, value: str) -> str:
         if i >= table.names:
             return f"<{kind}>{_text(value)}</{kind}>"
-        return f'<{kind} class="tp-name" title="{_text(value)}">{_text(value)}</{kind}>'
+        # An untrusted notebook drops the style sheet and keeps this.
+        left = 'class="tp-name" style="text-align:left"'
+        shown = fit(value, _NAME).rstrip()
+        return f'<{kind} {left} title="{_text(value)}">{escape(shown)}</{kind}>'
 
     def row(kind: str, cells: list[str]) -> str:
         return f"<tr>{''.join(cell(kind, i, c) for i, c in enumerate(cells))}</tr>"

@@ -6,10 +6,11 @@ import math
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..result import Profile
+    from ..trace.recorded import Recorded
 
 DASH = "–"
 """Stands for what was not measured."""
@@ -108,9 +109,9 @@ def beginning(text: str, columns: int) -> str:
 
 def device_word(profile: Profile) -> str:
     """Return what a person calls the device: CUDA, HIP."""
-    told = profile.trace.recorded.get("platform")
-    if isinstance(told, str) and told != "CPU":
-        return visible(told)
+    platform = profile.trace.recorded.platform
+    if platform is not None and platform != "CPU":
+        return visible(platform)
     hip = any(str(key).startswith("hip_") for key in profile.trace.header)
     return "HIP" if hip else "CUDA"
 
@@ -118,9 +119,9 @@ def device_word(profile: Profile) -> str:
 def what_ran(profile: Profile) -> str:
     """Return the sentence that says which runs there were: "7 runs: 3 warm-up, ..."."""
     told = profile.trace.recorded
-    if "profiled" not in told:
+    if told.profiled is None:
         return _found_runs(profile)
-    warmups, discarded, profiled = len(told["warmup_s"]), told["discarded"], told["profiled"]
+    warmups, discarded, profiled = len(told.warmup_s), told.discarded, told.profiled
     parts = [
         f"{n} {what}"
         for n, what in (
@@ -134,17 +135,18 @@ def what_ran(profile: Profile) -> str:
     said = f"{total} run{'s' * (total != 1)}" + (f": {', '.join(parts)}" if parts else "")
     if total == profiled == 1:
         said = "1 run, profiled, no warm-up"
-    if stopped := told.get("stopped"):
-        return f"{said}; stopped by {visible(stopped['by'])} in {visible(stopped['during'])}"
+    if (stopped := told.stopped) is not None:
+        return f"{said}; stopped by {visible(stopped.by)} in {visible(stopped.during)}"
     return said + _left_out(told, total)
 
 
-def _left_out(told: Any, total: int) -> str:
-    asked = told.get("asked", {})
-    wanted = asked.get("warmup", 0) + (1 if asked.get("warmup") else 0) + asked.get("repeat", 0)
-    if "max_seconds" not in told or total >= wanted:
+def _left_out(told: Recorded, total: int) -> str:
+    warmup, repeat = told.asked_warmup or 0, told.asked_repeat or 0
+    # A warm-up has a run under the profiler at its end.
+    wanted = warmup + bool(warmup) + repeat
+    if told.max_seconds is None or total >= wanted:
         return ""
-    return f"; {wanted - total} of {wanted} left out: more than {told['max_seconds']:g} s"
+    return f"; {wanted - total} of {wanted} left out: more than {told.max_seconds:g} s"
 
 
 def _found_runs(profile: Profile) -> str:

@@ -40,6 +40,10 @@ def run(
             f"tprofile.run needs something to call, not {type(fn).__name__}. "
             "Give the function itself: tprofile.run(step, args=(x,)), not tprofile.run(step(x))."
         )
+    if each is not None and not callable(each):
+        raise TprofileError(
+            f"each is {each!r}, but must be something to call. Give a function, or a lambda."
+        )
     plan = make_plan(warmup=warmup, repeat=repeat, **options)
     given = dict(kwargs or {})
     profile, error = profile_runs(lambda: fn(*args, **given), plan, before=each)
@@ -64,7 +68,7 @@ def profile_runs(
 
     trace, error = record_runs(once, plan, **hooks)
     if note := remark():
-        trace = trace.with_recorded({"notes": [*trace.recorded.get("notes", []), note]})
+        trace = trace.with_recorded(notes=[*trace.recorded.notes, note])
     return _keep(Profile(trace)), error
 
 
@@ -92,8 +96,8 @@ def make_plan(
             raise TprofileError(
                 f"{name} is {value!r}, but must be a whole number, {least} or more."
             )
-    if max_seconds is not None and not max_seconds > 0:
-        raise TprofileError(f"max_seconds is {max_seconds!r}, but must be more than 0.")
+    if max_seconds is not None and not (isinstance(max_seconds, int | float) and max_seconds > 0):
+        raise TprofileError(f"max_seconds is {max_seconds!r}, but must be seconds, more than 0.")
     if cpu and cuda:
         raise TprofileError(
             "cpu and cuda were both given. Give one, or none to record what is there."
@@ -121,6 +125,10 @@ class record:
     """
 
     def __init__(self, **options: Any) -> None:
+        if many := [name for name in options if name in ("once", "max_seconds")]:
+            raise TprofileError(
+                f"tprofile.record has no option {many[0]!r}: it makes one run. Leave it out."
+            )
         self._plan = make_plan(warmup=0, repeat=1, **options)
         self._recorder: Recorder | None = None
         self._profile: Profile | None = None
@@ -174,7 +182,7 @@ def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) ->
             "stopped torch.profiler.profile."
         )
     if unprofiled_s is not None:
-        trace = trace.with_recorded({"unprofiled_s": _walls(unprofiled_s)})
+        trace = trace.with_recorded(unprofiled_s=_walls(unprofiled_s))
     return _keep(Profile(trace))
 
 

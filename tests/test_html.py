@@ -1,0 +1,111 @@
+"""The HTML table: what is a name stays text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+from traces import RECORDED, op, profile, recorded, work
+
+TAGS = {"div", "style", "p", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+CLASSES = {"tp-static", "tp-what", "tp-note", "tp-name"}
+
+HOSTILE = [
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='x",
+    "</td></table>", "&lt;b&gt;", "<!-- x", "]]>", "</style>", "javascript:alert(1)", "\0<b>\n",
+]  # fmt: skip
+
+
+class Page(HTMLParser):
+    """What a browser makes of the text: elements, their attributes, and cells."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.open: list[str] = []
+        self.cells: list[str] = []
+        self.titles: list[str] = []
+        self.notes: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        assert len(given) == len(attrs)
+        assert tag in TAGS
+        assert set(given) <= {"class", "title", "style"}
+        assert given.get("style", "text-align:left") == "text-align:left"
+        assert given.get("class", "tp-name") in CLASSES
+        self.open.append(tag)
+        self.found.append((tag, tuple(given)))
+        if "title" in given:
+            self.titles.append(given["title"] or "")
+        if tag in ("td", "th"):
+            self.cells.append("")
+        if given.get("class") == "tp-note":
+            self.notes.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1] in ("td", "th"):
+            self.cells[-1] += data
+        if self.notes and self.open[-1] == "p":
+            self.notes[-1] += data
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError("a name made a comment")
+
+
+def page(name: str) -> str:
+    return profile(
+        op(name, 0, 10, 1), work(name, 20, 5, 0, 1),
+        deviceProperties=[{"id": 0, "name": name}], recorded={"notes": [name]},
+    )._repr_html_()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_element_or_attribute_comes_from_a_name(name: str) -> None:
+    found = Page(page(name))
+    # THEN the page has the same elements as with a harmless name
+    assert found.found == Page(page("harmless")).found
+    # AND the name, with its controls as escapes, in each place that shows it, whole
+    shown = name.replace("\0", "\\x00").replace("\n", "\\n")
+    assert found.cells.count(shown) == 3
+    assert found.titles.count(shown) == 3
+    assert found.notes == [shown]
+
+
+def test_a_script_appears_only_escaped() -> None:
+    html = page("<script>alert(1)</script>")
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3 + 3 + 1 + 1
+
+
+def test_cells_are_those_of_the_text() -> None:
+    one = recorded("matmul_add_64")
+    found = Page(one._repr_html_())
+    assert found.cells[:8] == [
+        "operator", "calls", "self CPU µs", "%", "CPU total µs", "self CUDA µs", "%",
+        "CUDA total µs",
+    ]  # fmt: skip
+    assert found.cells[8:16] == [
+        "aten::mm", "1", "37.77", "29.6", "48.65", "3.04", "77.4", "3.04",
+    ]  # fmt: skip
+    # AND kernel names are whole where one asks for them
+    assert set(one.kernels["name"]) <= set(found.titles)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_traces_are_well_formed(name: str) -> None:
+    one = recorded(name)
+    found = Page(one._repr_html_())
+    assert [tag for tag, _ in found.found].count("table") == 2
+    rows = min(len(one.operators), 15) + min(len(one.kernels), 15) + 2
+    assert [tag for tag, _ in found.found].count("tr") == rows
+
+
+def test_an_empty_trace_has_no_table() -> None:
+    assert [tag for tag, _ in Page(profile()._repr_html_()).found] == ["div", "style", "p", "p"]
