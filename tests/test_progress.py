@@ -44,6 +44,7 @@ class Recorded:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", 0)
+    monkeypatch.setattr(progress, "TICK_S", 0.001)
 
 
 @pytest.fixture
@@ -110,6 +111,22 @@ def test_without_a_result_nothing_is_shown_after_leaving() -> None:
         shown._thread.join(SOON)
         assert not shown._thread.is_alive()
     assert screen.log == ["leave"]
+
+
+@pytest.mark.parametrize(
+    ("steady", "silent", "left", "due"),
+    [
+        (0.25, 0.25, False, True),  # a stage that lasts
+        (0, 0.75, False, False),  # short ones, of which
+        (0, 1, False, True),  # one in a second is shown
+        (0.75, 5, True, False),  # and under the user's output
+        (1, 5, True, True),  # only what lasts a second
+    ],
+)
+def test_what_is_short_is_not_shown_while_it_is_measured(
+    steady: float, silent: float, left: bool, due: bool
+) -> None:
+    assert progress._due(steady, silent, left) is due
 
 
 def test_the_thread_ends_with_the_block() -> None:

@@ -146,3 +146,25 @@ def test_recorded_traces_have_their_device_and_steps(name: str) -> None:
     assert found.run_source == "steps"
     assert found.summary.device_names == ("NVIDIA H200",)
     assert found.summary.wall_source == "profiled"
+
+
+def test_of_a_run_that_was_stopped_nothing_is_known_per_run() -> None:
+    # GIVEN warm-ups, and a first profiled run that an error ended
+    told = {
+        "warmup_s": [3e-6, 2e-6, 2e-6],
+        "discarded": 1,
+        "profiled": 0,
+        "stopped": {"by": "ValueError", "during": "profiled run 1 of 3"},
+    }
+    one = profile(note("tprofile::run", 0, 20, 1), op("a", 5, 10, 2), recorded=told)
+    # THEN only what was measured before is a figure
+    found = one.summary
+    assert (found.wall_us, found.wall_source, found.profiled_wall_us) == (2, "unprofiled", None)
+    assert (found.overhead_ratio, found.device_busy_us, found.launches) == (None, None, None)
+    # AND the tables are there and say of what
+    assert one.operators[["name", "calls"]].to_numpy().tolist() == [["a", 1]]
+    assert one.text().splitlines()[:3] == [
+        "4 runs: 3 warm-up, 1 profiler warm-up; stopped by ValueError in profiled run 1 of 3",
+        "wall 2.00 µs per run, not profiled · first run 3.00 µs",
+        "the tables are of the run that was stopped, up to there",
+    ]

@@ -13,6 +13,9 @@ from typing import Any, Protocol
 PATIENCE_S = 1.0
 """Nothing is shown before this many seconds have passed."""
 
+TICK_S = 0.25
+"""How often the newest stage is looked at after that."""
+
 
 class Screen(Protocol):
     """Where progress and the result appear."""
@@ -33,15 +36,16 @@ class Screen(Protocol):
 class Progress:
     """Show what is being done, once all of it has lasted longer than a second.
 
-    A thread of its own shows it, since the work itself is the user's code. Until it is due that
-    thread sleeps, so that it takes no time from runs that are being measured.
+    A thread of its own shows it, since the work itself is the user's code. To publish takes time
+    from a run that is being measured, which a long one does not notice: so a stage is shown that
+    has lasted a tick, and of those that do not last, one in a second.
     """
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._text = self._shown = ""
         self._open = True
-        self._due = self._left = False
+        self._left = False
         self._changed = threading.Condition()
         # Notebooks route output by context: to the cell that started the thread.
         context = contextvars.copy_context()
@@ -68,8 +72,6 @@ class Progress:
         """Note what is done now."""
         with self._changed:
             self._text = text
-            if self._due:
-                self._changed.notify()
 
     def leave(self, result_follows: bool) -> None:
         """Take away what is shown: the last run's own output follows.
@@ -83,22 +85,29 @@ class Progress:
                 self._screen.clear()
             self._text = self._shown = ""
             self._left, self._open = True, result_follows
+            self._changed.notify()
             self._screen.leave()
 
     def _watch(self) -> None:
+        seen, steady, silent = "", 0.0, PATIENCE_S
+        pause = PATIENCE_S
         with self._changed:
-            self._changed.wait_for(lambda: not self._open, PATIENCE_S)
-            self._due = True
-            while self._open:
-                text = self._text
-                # What follows the user's output stands under it, so it has to be worth its while.
-                if self._left and text and text != self._shown:
-                    self._changed.wait_for(lambda: not self._open, PATIENCE_S)
-                if self._open and text and text == self._text != self._shown:
-                    self._shown = text
-                    self._screen.show(text)
-                if self._open and self._text == text:
-                    self._changed.wait()
+            while not self._changed.wait_for(lambda: not self._open, pause):
+                pause = TICK_S
+                steady = steady + TICK_S if self._text == seen else 0.0
+                silent += TICK_S
+                seen = self._text
+                if seen and seen != self._shown and _due(steady, silent, self._left):
+                    self._shown, silent = seen, 0.0
+                    self._screen.show(seen)
+
+
+def _due(steady: float, silent: float, left: bool) -> bool:
+    """Tell whether to show a stage that has lasted `steady` seconds, `silent` after the last one.
+
+    What follows the user's output stands under it, so it has to be worth its while.
+    """
+    return steady >= PATIENCE_S if left else steady > 0 or silent >= PATIENCE_S
 
 
 class NotebookScreen:

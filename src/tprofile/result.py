@@ -42,6 +42,11 @@ class Profile:
         return self._found.runs.source
 
     @property
+    def complete(self) -> bool:
+        """Whether the profiled runs came to their end: False if an error stopped the only one."""
+        return self._found.runs.complete
+
+    @property
     def operators(self) -> pd.DataFrame:
         """A row per operator: `name, calls, self_cpu_us, cpu_us, self_device_us, device_us`.
 

@@ -39,6 +39,8 @@ class Runs:
     end_ns: Ints
     rows: Ints
     """Event that is the run, for marks and steps."""
+    complete: bool = True
+    """Whether each came to its end: not the only one, if an error stopped it."""
 
     def __len__(self) -> int:
         return len(self.start_ns)
@@ -228,8 +230,9 @@ def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table:
             )
             rows = rows[lane[rows] & ~inner[rows]]
             # A run that an error ended is no measurement of a run, unless there is no other.
+            complete = source != "marks" or trace.recorded.profiled != 0
             rows = rows[: trace.recorded.profiled or None] if source == "marks" else rows
-            return Runs(source, trace.start_ns[rows], trace.end_ns[rows], rows)
+            return Runs(source, trace.start_ns[rows], trace.end_ns[rows], rows, complete)
     if not len(trace):
         return Runs("trace", *(np.zeros(0, np.int64),) * 3)
     return Runs("trace", trace.start_ns[:1], trace.end_ns.max(keepdims=True), np.zeros(0, np.int64))

@@ -46,10 +46,11 @@ class Summary:
 def summarize(found: Attribution) -> Summary:
     """Return the figures of a trace, and what a reader must know to trust them."""
     warnings: list[str] = [*found.trace.notes, *found.trace.recorded.notes]
-    per_run = tables.runs(found)
+    # Of a run that was stopped nothing is known per run.
+    per_run = tables.runs(found)[: None if found.runs.complete else 0]
     worked = bool(found.work.any())
     unprofiled = unprofiled_us(found)
-    profiled = _median(per_run["wall_us"]) if len(found.trace) else None
+    profiled = _median(per_run["wall_us"])
     wall, source = (_median(unprofiled), "unprofiled") if unprofiled else (profiled, "profiled")
     busy = _median(per_run["device_busy_us"]) if worked else None
     fraction = busy / wall if busy is not None and wall else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ..analysis.summary import Summary
     from ..result import Profile
     from ..trace.recorded import Recorded
 
@@ -163,23 +164,26 @@ def _found_runs(profile: Profile) -> str:
 def answer(profile: Profile) -> list[str]:
     """Return the sentences that stand above everything: what was run, how long, how busy."""
     summary = profile.summary
-    lines = [what_ran(profile)]
-    if summary.wall_us is None:
-        lines.append("nothing was profiled")
-        return lines
+    lines = [what_ran(profile), *_walls(summary)]
+    if not len(profile.trace):
+        return [*lines, "nothing was profiled"]
+    if not profile.complete:
+        return [*lines, "the tables are of the run that was stopped, up to there"]
+    return [*lines, _device_line(profile)]
+
+
+def _walls(summary: Summary) -> list[str]:
+    parts = []
     if summary.wall_source == "unprofiled":
         spread = f" ±{percent(summary.wall_spread)} %" if summary.wall_spread is not None else ""
-        parts = [
-            f"wall {duration(summary.wall_us)} per run, not profiled{spread}",
-            f"{duration(summary.profiled_wall_us)} profiled",
-        ]
-    else:
-        parts = [f"wall {duration(summary.wall_us)} per run, under the profiler"]
+        parts.append(f"wall {duration(summary.wall_us)} per run, not profiled{spread}")
+        if summary.profiled_wall_us is not None:
+            parts.append(f"{duration(summary.profiled_wall_us)} profiled")
+    elif summary.wall_source == "profiled":
+        parts.append(f"wall {duration(summary.wall_us)} per run, under the profiler")
     if summary.first_run_us is not None:
         parts.append(f"first run {duration(summary.first_run_us)}")
-    lines.append(" · ".join(parts))
-    lines.append(_device_line(profile))
-    return lines
+    return [" · ".join(parts)] if parts else []
 
 
 def _device_line(profile: Profile) -> str:
