@@ -48,6 +48,21 @@ def test_a_trained_module_is_named() -> None:
     assert "model (module, 5 changes)" in said
 
 
+def test_what_is_replaced_or_uncounted_is_not_changed_in_place() -> None:
+    # GIVEN a module that makes its cache in inference mode, and one that gets a fresh parameter
+    cached, fresh = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    with torch.no_grad():
+        fresh.weight.add_(1).add_(1)
+    ns = {"cached": cached, "fresh": fresh}
+
+    def change() -> None:
+        with torch.inference_mode():
+            cached.register_buffer("cache", torch.ones(4))
+        fresh.weight = torch.nn.Parameter(torch.ones(2, 2))
+
+    assert note(ns, change) is None
+
+
 @pytest.mark.parametrize(
     "change",
     [

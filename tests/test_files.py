@@ -55,7 +55,9 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     path = tmp_path / "missing" / "a"
     with pytest.raises(TprofileError) as caught, whole_file(path):
         raise AssertionError("the block must not run")
-    assert str(caught.value).startswith(f"cannot write {str(path)!r}: No such file or directory.")
+    assert str(caught.value).startswith(
+        f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}. Choose a folder"
+    )
     assert names(tmp_path) == []
 
 

@@ -301,12 +301,22 @@ def test_files(k: Kernel, tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(k: Kernel) -> None:
-    cell = k.run("%%tprofile -D no/such/folder/t.json\nx @ x;")
-    assert kinds(cell) == ["result", "error"]
+    # GIVEN a folder that is missing from the beginning, which is told before anything runs
+    cell = k.run("%%tprofile -D no/such/folder/t.json\nn += 1")
+    assert kinds(cell) == ["error"]
     assert error(cell).startswith(
-        "TprofileError: cannot write 'no/such/folder/t.json': No such file"
+        "TprofileError: cannot write 'no/such/folder/t.json': there is no folder 'no/such/folder'"
     )
     assert "\n" not in error(cell)
+    # AND one that goes away meanwhile: the result is there, and the error of the cell stays its own
+    k.run("import tempfile, shutil\nfolder = tempfile.mkdtemp()")
+    path = values(k.run("folder"))[0].strip("'")
+    cell = k.run(f"%%tprofile --once -D {path}/t.json\nshutil.rmtree(folder)\n1/0")
+    assert kinds(cell) == ["result", "error", "error"]
+    assert [message.splitlines()[-1].split(":")[0] for message in errors(cell)] == [
+        "TprofileError",
+        "ZeroDivisionError",
+    ]
 
 
 def test_help_lists_the_options(k: Kernel) -> None:
@@ -406,6 +416,9 @@ def test_a_syntax_error_points_at_the_cell(k: Kernel) -> None:
     assert lines[-3].strip() == "x = = 2"
     assert lines[-2].strip() == "^"
     assert lines[-1] == "SyntaxError: invalid syntax"
+    # AND nothing else is shown: no frame of ours, none of IPython's
+    assert "run_cell_magic" not in error(failed)
+    assert "tprofile/" not in error(failed)
     assert value(k, "n") == "0"
 
 

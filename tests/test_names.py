@@ -90,7 +90,7 @@ ALLOWED = {
     "trace": {"trace", "intervals", "errors", "files"},
     "analysis": {"analysis", "trace", "intervals", "errors"},
     "views": {"views", "errors"},
-    "result": {"analysis", "trace"},
+    "result": {"analysis", "trace", "errors"},
     "session": {"trace", "errors", "quiet"},
     "profiling": {"result", "trace", "errors"},
     "intervals": set(),
@@ -116,7 +116,7 @@ def test_imports_run_one_way(module: str) -> None:
     [
         ("torch", {"session", "compiled", "trace.live"}),
         ("IPython", {"magic", "cell", "options", "output"}),
-        ("msgspec", {"trace.read", "trace.recorded", "analysis.arguments"}),
+        ("msgspec", {"trace.read", "trace.recorded", "trace.live", "analysis.arguments"}),
         ("pandas", {"analysis.tables", "analysis.summary", "views.tables"}),
     ],
 )

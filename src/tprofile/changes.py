@@ -9,24 +9,26 @@ from typing import Any
 
 
 class Watch:
-    """Versions of the tensors and modules under some names. Keeps none of them alive."""
+    """Versions of the tensors, alone or in modules, under some names. Keeps none of them alive."""
 
     def __init__(self, namespace: Mapping[str, Any], names: Iterable[str]) -> None:
         self._before = {
-            name: (weakref.ref(namespace[name]), version)
+            name: [(weakref.ref(tensor), version) for tensor, version in found]
             for name in sorted(names)
-            if name in namespace and (version := _version(namespace[name])) is not None
+            if (found := _versions(namespace.get(name)))
         }
 
     def note(self, namespace: Mapping[str, Any]) -> str | None:
         """Return a sentence on what was changed in place since, or None."""
         changed = []
-        for name, (ref, version) in self._before.items():
+        for name, before in self._before.items():
             value = namespace.get(name)
-            if value is not None and ref() is value and (now := _version(value)) != version:
-                assert now is not None
-                times = now - version
-                changed.append(f"{name} ({_kind(value)}, {times} change{'s' * (times != 1)})")
+            now = {id(tensor): version for tensor, version in _versions(value)}
+            # A tensor that was replaced by another one was not changed in place.
+            times = sum(now.get(id(ref()), version) - version for ref, version in before)
+            if times > 0:
+                kind = "module" if hasattr(value, "parameters") else "tensor"
+                changed.append(f"{name} ({kind}, {times} change{'s' * (times != 1)})")
         if not changed:
             return None
         return (
@@ -35,22 +37,21 @@ class Watch:
         )
 
 
-def _version(value: Any) -> int | None:
-    """Return how often a tensor, or the tensors of a module, were changed in place."""
+def _versions(value: Any) -> list[tuple[Any, int]]:
+    """Return the tensors that a value is or has, each with how often it was changed in place."""
     # Looked up, not imported: where torch was not imported there is no tensor.
     torch = sys.modules.get("torch")
     if torch is None:
-        return None
+        return []
     try:
         if isinstance(value, torch.Tensor):
-            return int(value._version)
-        if isinstance(value, torch.nn.Module):
-            return sum(int(t._version) for t in [*value.parameters(), *value.buffers()])
-    except (RuntimeError, AttributeError):
-        # Inference tensors do not count versions.
-        return None
-    return None
-
-
-def _kind(value: Any) -> str:
-    return "module" if hasattr(value, "parameters") else "tensor"
+            tensors = [value]
+        elif isinstance(value, torch.nn.Module):
+            tensors = [*value.parameters(), *value.buffers()]
+        else:
+            return []
+        # An inference tensor does not count its changes.
+        return [(t, int(t._version)) for t in tensors if not t.is_inference()]
+    except Exception:
+        # Whatever an object of the user's does when it is looked at, it is no reason to fail.
+        return []

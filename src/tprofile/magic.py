@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from . import options
-from .cell import compile_cell
+from .cell import Cell, compile_cell
 from .changes import Watch
-from .files import whole_file
-from .output import Held, Warned
+from .errors import TprofileError
+from .files import checked, whole_file
+from .output import Outputs
 from .progress import NotebookScreen, Progress, Screen, TerminalScreen
+
+if TYPE_CHECKING:
+    from .result import Profile
 
 _PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
 _HERE = os.path.dirname(__file__) + os.sep
+
+
+_HELP = f"""Profile a cell, or a statement, under torch.profiler.
+
+    %%tprofile [options] [setup statement]
+    code
+
+    %tprofile [options] statement
+
+Runs the code warmed up, then under the profiler, and shows what took the time. The newest profile
+is `_tprofile` in the notebook, and `tprofile.last()`.
+
+{options.usage()}"""
 
 
 @magics_class
@@ -29,16 +46,6 @@ class TprofileMagics(Magics):
     @no_var_expand
     @line_cell_magic
     def tprofile(self, line: str, cell: str | None = None) -> object:
-        """Profile a cell, or a statement, under torch.profiler.
-
-            %%tprofile [options] [setup statement]
-            code
-
-            %tprofile [options] statement
-
-        Runs the code warmed up, then under the profiler, and shows what took the time. The newest
-        profile is `_tprofile` in the notebook, and `tprofile.last()`.
-        """
         __tracebackhide__ = True
         chosen, rest = options.parse(line)
         if cell is None and not rest.strip():
@@ -46,73 +53,99 @@ class TprofileMagics(Magics):
         code, setup = (rest, "") if cell is None else (cell, rest)
         return _profile(self.shell, chosen, code, setup)
 
+    tprofile.__doc__ = _HELP
+
 
 def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> object:
     __tracebackhide__ = True
-    # torch and pandas are imported here, not when the extension is loaded.
-    from .profiling import make_plan, profile_runs
-
-    plan = make_plan(**{name: getattr(chosen, name) for name in _PLANNED})
-    body = compile_cell(shell, code)
-    each = compile_cell(shell, chosen.each) if chosen.each else None
-    prepare = compile_cell(shell, setup) if setup.strip() else None
-    screen, shows = _screen(shell), not (chosen.quiet or chosen.give)
-    of_setup, of_run, warned = Held(shell), Held(shell), Warned()
-    value: list[object] = []
-
-    @contextlib.contextmanager
-    def around(last: bool) -> Any:
-        value.clear()
-        of_run.forget()
-        if not last:
-            with of_run.capture(), warned.collected():
-                yield
-            return
-        progress.leave(shows)
-        of_setup.show()
-        warned.show()
-        yield
-
+    for path in (chosen.trace, chosen.text):
+        if path is not None:
+            # Before the runs: they may take long.
+            checked(path)
+    body = _compile(shell, code)
+    each = _compile(shell, chosen.each) if chosen.each else None
+    prepare = _compile(shell, setup) if setup.strip() else None
+    shows, value = not (chosen.quiet or chosen.give), _Value(body)
+    screen = _screen(shell)
     bundle = None
     with Progress(screen) as progress:
+        outputs = Outputs(shell, lambda: progress.leave(shows))
         try:
-            if prepare is not None:
-                try:
-                    with of_setup.capture():
-                        prepare.run()
-                except BaseException as problem:
-                    _raise(shell, problem, chosen.raise_error)
-                    return None
-            watch = Watch(shell.user_ns, body.names)
-            # What is in the note's advice was followed already.
-            repeatable = each is not None or plan.warmup + plan.repeat == 1
-            profile, error = profile_runs(
-                lambda: value.append(body.run()),
-                plan,
-                before=None if each is None else each.run,
-                around=around,
-                stage=progress.stage,
-                remark=lambda: None if repeatable else watch.note(shell.user_ns),
-            )
+            if prepare is not None and (error := _failed(prepare, outputs)) is not None:
+                outputs.release()
+                _raise(shell, error, chosen.raise_error)
+                return None
+            profile, error = _run(shell, chosen, value, each, outputs, progress)
             if shows or (error is not None and not chosen.quiet):
                 bundle = _bundle(profile, chosen)
         finally:
-            # Held still if there was no last run: an error or a limit came before.
-            progress.leave(shows)
-            of_setup.show()
-            warned.show()
-            of_run.show()
+            outputs.release()
     shell.user_ns["_tprofile"] = profile
     if chosen.variable:
         shell.user_ns[chosen.variable] = profile
     if bundle is not None:
         screen.result(bundle)
-    _write_files(profile, chosen)
+    _write_files(shell, profile, chosen, failed=error is not None)
     if error is not None:
         _raise(shell, error, chosen.raise_error)
     if chosen.give:
         return profile
-    return None if body.silent or not value else value[0]
+    return None if body.silent else value.newest
+
+
+class _Value:
+    """A cell, and the value of its newest run; no run's value outlives the next one's start."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self.names = cell.names
+        self.newest: object = None
+
+    def run(self) -> None:
+        __tracebackhide__ = True
+        self.newest = self._cell.run()
+
+
+def _failed(prepare: Cell, outputs: Outputs) -> BaseException | None:
+    """Run the setup and return what it raised."""
+    try:
+        with outputs.setup():
+            prepare.run()
+    except BaseException as error:
+        return error
+    return None
+
+
+def _run(
+    shell: Any,
+    chosen: argparse.Namespace,
+    value: _Value,
+    each: Cell | None,
+    outputs: Outputs,
+    progress: Progress,
+) -> tuple[Profile, BaseException | None]:
+    # torch and pandas are imported here, not when the extension is loaded.
+    from .profiling import make_plan, profile_runs
+
+    plan = make_plan(**{name: getattr(chosen, name) for name in _PLANNED})
+    # One run, or one that is reset, has nothing to be told of.
+    alone = each is not None or plan.warmup + plan.repeat == 1
+    watch = Watch(shell.user_ns, () if alone else value.names)
+
+    @contextlib.contextmanager
+    def around(last: bool) -> Iterator[None]:
+        value.newest = None
+        with outputs.run(last):
+            yield
+
+    return profile_runs(
+        value.run,
+        plan,
+        before=None if each is None else each.run,
+        around=around,
+        stage=progress.stage,
+        remark=lambda: watch.note(shell.user_ns),
+    )
 
 
 def _screen(shell: Any) -> Screen:
@@ -121,7 +154,7 @@ def _screen(shell: Any) -> Screen:
     return TerminalScreen()
 
 
-def _bundle(profile: Any, chosen: argparse.Namespace) -> dict[str, str]:
+def _bundle(profile: Profile, chosen: argparse.Namespace) -> dict[str, str]:
     from .views.html import html
 
     return {
@@ -130,12 +163,34 @@ def _bundle(profile: Any, chosen: argparse.Namespace) -> dict[str, str]:
     }
 
 
-def _write_files(profile: Any, chosen: argparse.Namespace) -> None:
-    if chosen.trace:
-        profile.export_trace(chosen.trace)
-    if chosen.text:
-        with whole_file(chosen.text) as file:
-            file.write((profile.text(chosen.sort, None) + "\n").encode())
+def _write_files(shell: Any, profile: Profile, chosen: argparse.Namespace, failed: bool) -> None:
+    try:
+        if chosen.trace is not None:
+            profile.export_trace(chosen.trace)
+        if chosen.text is not None:
+            with whole_file(chosen.text) as file:
+                file.write((profile.text(chosen.sort, None) + "\n").encode())
+    except TprofileError as error:
+        if not failed:
+            raise
+        # The error of the user's code comes after it.
+        shell.showtraceback((type(error), error, None))
+
+
+def _compile(shell: Any, code: str) -> Cell:
+    __tracebackhide__ = True
+    try:
+        return compile_cell(shell, code)
+    except SyntaxError as error:
+        shown = shell.SyntaxTB.structured_traceback(type(error), error, [])
+    # IPython shows every frame of a SyntaxError, ours too, and lets no other kind be shown as one.
+    raise _told_as(SyntaxError, shown)
+
+
+def _told_as(kind: type[Exception], frames: list[str]) -> Exception:
+    """Return an error that IPython shows as the given lines, under the name of another kind."""
+    told = type(kind.__name__, (Exception,), {"_render_traceback_": lambda self: frames})
+    return told()
 
 
 def _raise(shell: Any, error: BaseException, stop: bool) -> None:
@@ -159,8 +214,6 @@ def _raise(shell: Any, error: BaseException, stop: bool) -> None:
 
 def register(shell: Any) -> None:
     """Add the magics to a shell."""
-    # Written here, so that %tprofile? shows the options that the parser knows.
-    TprofileMagics.tprofile.__doc__ = f"{inspect.cleandoc(_DOC)}\n\n{options.usage()}"
     shell.register_magics(TprofileMagics)
 
 
@@ -169,6 +222,3 @@ def unregister(shell: Any) -> None:
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("tprofile", None)
     shell.magics_manager.registry.pop("TprofileMagics", None)
-
-
-_DOC = TprofileMagics.tprofile.__doc__ or ""

@@ -66,7 +66,7 @@ def _parser() -> _Parser:
     add("-l", "--limit", type=int, metavar="N", default=15, help="rows per table (default 15)")
     add("-o", action="store_true", dest="give", help="return the Profile")
     add("-v", metavar="VAR", dest="variable", help="store the Profile under this name")
-    add("-q", action="store_true", dest="quiet", help="show nothing")
+    add("-q", action="store_true", dest="quiet", help="show no profile")
     add("-D", "--trace", metavar="FILE", help="also write the trace, gzipped if FILE ends in .gz")
     add("-T", "--text", metavar="FILE", help="also write the tables as text, with all rows")
     add(

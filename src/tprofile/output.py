@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -74,3 +74,36 @@ class Warned:
         """Write each warning once."""
         sys.stderr.write("".join(self._texts))
         self._texts.clear()
+
+
+class Outputs:
+    """The output of a session's code: the setup's and the last run's go out, all else is held."""
+
+    def __init__(self, shell: Any, before_users: Callable[[], None]) -> None:
+        """`before_users` is called ahead of the first thing that goes out."""
+        self._before_users = before_users
+        self._setup, self._run, self._warned = Held(shell), Held(shell), Warned()
+
+    @contextmanager
+    def setup(self) -> Iterator[None]:
+        """Hold back what the setup puts out, until progress has made room for it."""
+        with self._setup.capture():
+            yield
+
+    @contextmanager
+    def run(self, last: bool) -> Iterator[None]:
+        """Hold back what a run puts out, unless no other follows."""
+        self._run.forget()
+        if last:
+            self.release()
+            yield
+        else:
+            with self._run.capture(), self._warned.collected():
+                yield
+
+    def release(self) -> None:
+        """Let out what is held: of the runs the newest, which was the last after all."""
+        self._before_users()
+        self._setup.show()
+        self._warned.show()
+        self._run.show()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -44,12 +45,33 @@ def run(
         raise TprofileError(
             f"each is {each!r}, but must be something to call. Give a function, or a lambda."
         )
+    if isinstance(args, str | bytes) or not isinstance(args, Sequence):
+        raise TprofileError(f"args is {args!r}, but must be a tuple or list: args=(x,).")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise TprofileError(f"kwargs is {kwargs!r}, but must be a dict of names and values.")
     plan = make_plan(warmup=warmup, repeat=repeat, **options)
     given = dict(kwargs or {})
-    profile, error = profile_runs(lambda: fn(*args, **given), plan, before=each)
+    profile, error = profile_runs(lambda: _ran(fn(*args, **given)), plan, before=each)
     if error is not None:
         raise error
     return profile
+
+
+def _ran(result: object) -> None:
+    """Raise TprofileError if what a function returned shows that it has not run at all."""
+    if inspect.iscoroutine(result):
+        result.close()
+        how = "lambda: asyncio.run(fn())"
+    elif inspect.isgenerator(result):
+        how = "lambda: list(fn())"
+    elif inspect.isasyncgen(result):
+        how = "a function that iterates over it"
+    else:
+        return
+    raise TprofileError(
+        f"the function returned a {type(result).__name__}, of which nothing has run yet. "
+        f"Give a function that runs it: {how}."
+    )
 
 
 def profile_runs(
@@ -92,11 +114,14 @@ def make_plan(
     if once:
         warmup, repeat = 0, 1
     for name, value, least in (("warmup", warmup, 0), ("repeat", repeat, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if not isinstance(value, int) or not _is_number(value) or value < least:
             raise TprofileError(
                 f"{name} is {value!r}, but must be a whole number, {least} or more."
             )
-    if max_seconds is not None and not (isinstance(max_seconds, int | float) and max_seconds > 0):
+    switches = {"once": once, "cpu": cpu, "cuda": cuda, "shapes": shapes}
+    if odd := [name for name, value in switches.items() if not isinstance(value, bool)]:
+        raise TprofileError(f"{odd[0]} is {switches[odd[0]]!r}, but must be True or False.")
+    if max_seconds is not None and not (_is_number(max_seconds) and max_seconds > 0):
         raise TprofileError(f"max_seconds is {max_seconds!r}, but must be seconds, more than 0.")
     if cpu and cuda:
         raise TprofileError(
@@ -113,6 +138,11 @@ def make_plan(
     )
 
 
+def _is_number(value: object) -> bool:
+    # True and False are integers to Python; as a number of anything they are a mistake.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 class record:
     """Profile a `with` block: one run, no warm-up; for scripts and inside training loops.
 
@@ -125,9 +155,10 @@ class record:
     """
 
     def __init__(self, **options: Any) -> None:
-        if many := [name for name in options if name in ("once", "max_seconds")]:
+        if odd := [name for name in options if name not in ("cpu", "cuda", "shapes")]:
             raise TprofileError(
-                f"tprofile.record has no option {many[0]!r}: it makes one run. Leave it out."
+                f"tprofile.record has no option {odd[0]!r}: it makes one run, of what is in its "
+                "block. Options are cpu, cuda, shapes."
             )
         self._plan = make_plan(warmup=0, repeat=1, **options)
         self._recorder: Recorder | None = None
@@ -155,7 +186,8 @@ class record:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        assert self._recorder is not None
+        if self._recorder is None:
+            raise TprofileError("this tprofile.record was never entered. Use it in a `with`.")
         try:
             self._recorder.stop()
         finally:
@@ -189,6 +221,7 @@ def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) ->
 def _walls(given: float | Iterable[float]) -> list[float]:
     try:
         walls = [float(s) for s in given] if isinstance(given, Iterable) else [float(given)]
+        walls = [] if isinstance(given, bool) else walls
     except (TypeError, ValueError):
         walls = []
     if not walls or not all(0 < s < float("inf") for s in walls):

@@ -11,7 +11,11 @@ import threading
 from collections.abc import Iterator
 from types import FrameType
 
-_OF_THE_PROFILER = re.compile(rb"^(USDT:|STAGE:|INFO:).*(profiler_st|ActivityProfilerController)")
+_OF_THE_PROFILER = re.compile(
+    rb"(USDT:|STAGE:|INFO:).*(profiler_st|ActivityProfilerController)"
+    # The first profile of a process may start in any thread: it works all the same.
+    rb"|ERROR:.*External init callback must run in same thread"
+)
 
 
 @contextlib.contextmanager

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from .analysis import tables
 from .analysis.attribution import Attribution, attribute
 from .analysis.summary import Summary, summarize
+from .errors import TprofileError
 from .trace import Trace
-from .trace.write import write
+from .trace.read import read
+from .trace.write import dump, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,12 +52,19 @@ class Profile:
     def operators(self) -> pd.DataFrame:
         """A row per operator: `name, calls, self_cpu_us, cpu_us, self_device_us, device_us`.
 
-        The CPU rows of torch's `key_averages()`, sums over the runs, busiest device first.
+        The CPU rows of torch's `key_averages()`, sums over the runs, busiest device first. Python
+        functions (`with_stack`), which torch 2.13 lists beside them, are no operators and are left
+        out, as in the versions before: an operator's time is the same with stacks and without.
         """
         return self._frame("operators", lambda: tables.operators(self._found))
 
     def operators_by(self, key: str) -> pd.DataFrame:
-        """Return `operators` with a row per name and value of `key`: "shape", "thread" or "run"."""
+        """Return `operators` with a row per name and value of `key`: "shape", "thread" or "run".
+
+        Shapes are as torch writes them, but for those in a list of tensors, which torch leaves out.
+        """
+        if not isinstance(key, str):
+            raise TprofileError(f"the key is {key!r}, but must be text, such as 'shape'.")
         return self._frame(f"operators by {key}", lambda: tables.operators(self._found, key))
 
     @property
@@ -87,6 +96,10 @@ class Profile:
         """
         return self._frame("events", lambda: tables.events(self._found))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # torch's own record cannot be pickled; the file that it would be saved as says the same.
+        return _unpickled, (b"".join(dump(self.trace)),)
+
     def _frame(self, name: str, make: Any) -> pd.DataFrame:
         if name not in self._frames:
             self._frames[name] = make()
@@ -107,6 +120,8 @@ class Profile:
         """
         from .views.text import text
 
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise TprofileError(f"limit is {limit!r}, but must be 1 or more, or None for all rows.")
         return text(self, sort, limit)
 
     def __str__(self) -> str:
@@ -122,3 +137,7 @@ class Profile:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))
+
+
+def _unpickled(data: bytes) -> Profile:
+    return Profile(read(data))

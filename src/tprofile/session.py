@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -75,15 +76,30 @@ class Recorder:
     def __init__(self, plan: Plan) -> None:
         self._session = _Session(lambda: None, plan, None, _nothing_around, lambda text: None)
         self._mark = _mark(marks.RUN)
+        self._thread = threading.get_ident()
 
     def start(self) -> None:
-        self._session.profiler.prepare()
-        self._session.profiler.start()
+        """Start recording; what interrupts the start leaves nothing running."""
+        profiler = self._session.profiler
+        try:
+            profiler.prepare()
+            profiler.start()
+        except BaseException:
+            profiler.stop(self._session.notes)
+            raise
         self._session.doing = "profiled run 1 of 1"
         self._mark.__enter__()
 
     def stop(self) -> None:
-        """Stop recording; device work that fails only now raises the user's error."""
+        """Stop recording; device work that fails only now raises the user's error.
+
+        Raises TprofileError in another thread than that of the start, which can still stop it.
+        """
+        if threading.get_ident() != self._thread:
+            raise TprofileError(
+                "a recording has to end in the thread that began it: torch records that one. "
+                "Leave the `with` block of tprofile.record there."
+            )
         try:
             with _mark(marks.SYNCHRONIZE):
                 synchronize()

@@ -37,9 +37,6 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     once = ~found.nesting.inside_same(key)
     mine = found.counted[table]
     rows, index = np.unique(key[mine], return_inverse=True)
-    if not len(rows):
-        columns = ["name", *([by] if by else []), "calls", *_TIMES, "category"]
-        return pd.DataFrame({c: [] for c in columns})
 
     def total(values: Ints, where: Mask) -> Ints:
         picked = where[mine]
@@ -48,24 +45,22 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     everywhere = np.ones(len(table), bool)
     first = _first(index, len(rows))
     at = table[mine][first]
-    frame: dict[str, object] = {"name": names[name_of[trace.name[at]]]}
+    frame: dict[str, object] = {"name": _texts(names[name_of[trace.name[at]]])}
     if labels is not None:
-        frame[by or ""] = labels[codes[mine][first]]
+        found_labels = labels[codes[mine][first]]
+        frame[by or ""] = _texts(found_labels) if labels.dtype == object else found_labels
     frame |= {
         "calls": np.bincount(index[~merged[mine]], minlength=len(rows)),
         "self_cpu_us": total(found.self_cpu_ns, everywhere) / 1000,
         "cpu_us": total(found.cpu_ns, once) / 1000,
         "self_device_us": total(found.self_device_ns, everywhere) / 1000,
         "device_us": total(found.device_ns, once) / 1000,
-        "category": np.array(trace.categories, object)[trace.category[at]],
+        "category": _texts(np.array([*trace.categories, ""], object)[trace.category[at]]),
     }
     result = pd.DataFrame(frame)
     if not found.work.any():
         result[["self_device_us", "device_us"]] = np.nan
     return _sorted(result, ["self_device_us", "self_cpu_us"])
-
-
-_TIMES = ["self_cpu_us", "cpu_us", "self_device_us", "device_us"]
 
 
 def kernels(found: Attribution) -> pd.DataFrame:
@@ -87,7 +82,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     time = pd.Series(trace.duration_ns[rows] / 1000).groupby(index)
     frame = pd.DataFrame(
         {
-            "name": trace.names[trace.name[at]],
+            "name": _texts(trace.names[trace.name[at]]),
             "operator": _texts(trace.names[i] if i != NONE else None for i in by),
             "device": trace.device[at],
             "stream": trace.stream[at],
@@ -97,7 +92,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
             "min_us": time.min().to_numpy(),
             "median_us": time.median().to_numpy(),
             "max_us": time.max().to_numpy(),
-            "category": np.array(trace.categories, object)[trace.category[at]],
+            "category": _texts(np.array([*trace.categories, ""], object)[trace.category[at]]),
         }
     )
     frame["mean_us"] = frame["device_us"] / frame["calls"]
@@ -105,8 +100,8 @@ def kernels(found: Attribution) -> pd.DataFrame:
 
 
 def _texts(values: Iterable[str | None]) -> pd.Series:
-    """Return a column in which a text that is missing is None: pandas 3 would make it NaN."""
-    return pd.Series([v if isinstance(v, str) else None for v in values], dtype=object)
+    """Return a column of Python strings and None, which pandas 3 would make its own of and NaN."""
+    return pd.Series(list(values), dtype=object)
 
 
 def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, object]:
@@ -129,7 +124,10 @@ def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, ob
     known = seen["time"].where(seen["occupancy"].notna())
     return {
         **{
-            key: _texts(v if one else None for v, one in zip(firsts[key], same[key], strict=True))
+            key: _texts(
+                v if one and isinstance(v, str) else None
+                for v, one in zip(firsts[key], same[key], strict=True)
+            )
             for key in ("grid", "block")
         },
         "occupancy": (
@@ -248,8 +246,8 @@ def events(found: Attribution) -> pd.DataFrame:
     trace = found.trace
     return pd.DataFrame(
         {
-            "name": trace.names[trace.name],
-            "category": np.array(trace.categories, object)[trace.category],
+            "name": _texts(trace.names[trace.name]),
+            "category": _texts(np.array([*trace.categories, ""], object)[trace.category]),
             "start_us": trace.start_ns / 1000,
             "duration_us": trace.duration_ns / 1000,
             "thread": trace.thread,

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
@@ -109,28 +110,22 @@ def object_text(members: str | None, external_id: int) -> bytes:
 
     What Kineto did not escape (a quote in a string argument) is kept as one plain string.
     """
+    told = re.sub(r"\n\s*", " ", members or "").strip()
     body = f'"External id": {external_id}' if external_id else ""
-    members = " ".join((members or "").split())
-    if members:
-        text = f"{{{body}, {members}}}" if body else f"{{{members}}}"
-        try:
-            json.loads(text)
-            return text.encode()
-        except ValueError:
-            kept = json.dumps({"unparsed": members})[1:-1]
-            return (f"{{{body}, {kept}}}" if body else f"{{{kept}}}").encode()
-    return f"{{{body}}}".encode()
+    text = f"{{{', '.join(part for part in (body, told) if part)}}}".encode()
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        kept = {"External id": external_id} if external_id else {}
+        return msgspec.json.encode({**kept, "unparsed": told})
+    return text
 
 
 def _activities(results: Any, found: Sequence[Any]) -> dict[str, Any]:
     kinds = [a.type() for a in found]
     own = [a.correlation_id() for a in found]
     linked = [a.linked_correlation_id() for a in found]
-    driven = [k in _DRIVEN for k in kinds]
-    external = [
-        link if drive or link else self_
-        for link, self_, drive in zip(linked, own, driven, strict=True)
-    ]
+    correlation, external = _ids(kinds, own, linked)
     duration = [a.duration() for a in found]
     if INSTANT in kinds:
         # An instant has no end; what is recorded as its duration runs to the end of the session.
@@ -143,10 +138,24 @@ def _activities(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         "duration_ns": duration,
         "process": [a.device_id() for a in found],
         "lane": [_lane(a.resource_id()) for a in found],
-        "correlation": [o if drive else 0 for o, drive in zip(own, driven, strict=True)],
+        "correlation": correlation,
         "external_id": external,
         "details": _ActivityDetails(results, found, external),
     }
+
+
+def _ids(
+    kinds: Sequence[str], own: Sequence[int], linked: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Return what pairs launches with their work, and whose operator each event is part of."""
+    driven = [kind in _DRIVEN for kind in kinds]
+    return (
+        [one if drive else 0 for one, drive in zip(own, driven, strict=True)],
+        [
+            link if drive or link else one
+            for one, link, drive in zip(own, linked, driven, strict=True)
+        ],
+    )
 
 
 def _lane(resource: int) -> int:
@@ -173,11 +182,7 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         _category(*one)
         for one in zip(names, annotated, host, python, index, linked, own, strict=True)
     ]
-    driven = [k in _DRIVEN for k in kinds]
-    external = [
-        link if drive or link else self_
-        for link, self_, drive in zip(linked, own, driven, strict=True)
-    ]
+    correlation, external = _ids(kinds, own, linked)
     start = [e.start_ns() for e in found]
     return {
         "names": names,
@@ -189,7 +194,7 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         ],
         "process": [os.getpid() if k == INSTANT else i for k, i in zip(kinds, index, strict=True)],
         "lane": [_lane(e.device_resource_id()) for e in found],
-        "correlation": [o if drive else 0 for o, drive in zip(own, driven, strict=True)],
+        "correlation": correlation,
         "external_id": external,
         "details": _EventDetails(results, found, kinds, external),
     }

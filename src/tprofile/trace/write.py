@@ -31,14 +31,14 @@ def write(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = True)
     The file appears when it is complete; an error leaves what was there before.
     """
     with whole_file(path, overwrite=overwrite) as file:
-        if str(path).endswith(".gz"):
+        if os.fspath(path).endswith(".gz"):
             # Level 1 is a fifth of the time of the default level for a tenth more bytes. The time
             # is left out, so that the same trace gives the same file.
             with gzip.GzipFile("", "wb", 1, file, mtime=0) as packed:
                 packed.writelines(dump(trace))
         else:
             file.writelines(dump(trace))
-    return os.fspath(path)
+    return os.path.expanduser(os.fspath(path))
 
 
 def dump(trace: Trace) -> Iterator[bytes]:
@@ -47,7 +47,7 @@ def dump(trace: Trace) -> Iterator[bytes]:
     if trace.epoch_ns:
         header["baseTimeNanoseconds"] = trace.epoch_ns
     # The key is there even when nothing was recorded: it says how to read lanes.
-    header["tprofile"] = encode(trace.recorded)
+    header["tprofile"] = encode(trace.recorded.but(notes=[*trace.notes, *trace.recorded.notes]))
     yield json.dumps(header)[:-1].encode() + b',"traceEvents":[\n'
     places = _places(trace)
     told = set(trace.others)
@@ -151,21 +151,14 @@ def _flows(trace: Trace, places: _Places) -> Iterator[bytes]:
 def _lane_names(trace: Trace, places: _Places) -> Iterator[bytes]:
     """Name what the source did not name: every lane of a live trace, and lanes of our own."""
     named = bool(trace.others)
-    seen: dict[tuple[str, str], tuple[str, bool]] = {}
-    processes: dict[str, str] = {}
     device = trace.on_device.tolist()
-    for row, (pid, own, tid) in enumerate(zip(places.pid, places.own, places.tid, strict=True)):
-        kind = "stream" if device[row] else "thread"
-        if (pid, tid) not in seen:
-            seen[pid, tid] = (
-                f"{kind} {own}" + (" (overlapping)" if tid != own else ""),
-                tid != own,
-            )
-            processes.setdefault(pid, f"GPU {pid}" if device[row] else "CPU")
-    for (pid, tid), (label, moved) in seen.items():
-        if moved or not named:
+    lanes = dict.fromkeys(zip(places.pid, places.own, places.tid, device, strict=True))
+    for pid, own, tid, on_device in lanes:
+        if tid != own or not named:
+            label = f"{'stream' if on_device else 'thread'} {own}" + " (overlapping)" * (tid != own)
             yield _meta("thread_name", pid, tid, "name", label)
     if not named:
+        processes = {pid: f"GPU {pid}" if on_device else "CPU" for pid, _, _, on_device in lanes}
         for pid, label in processes.items():
             yield _meta("process_name", pid, "0", "name", "python")
             yield _meta("process_labels", pid, "0", "labels", label)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..errors import TprofileError
-from .words import DASH, count, device_word, percent, unit
+from .words import DASH, count, device_label, device_word, percent, unit
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -56,8 +56,13 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
             heads.append("%")
             total = whole[column]
             columns.append([percent(v / total) if total else DASH for v in frame[column]])
-    by = {"self_cpu_us": "self CPU time", "self_device_us": f"self {word} time"}.get(sort, sort)
-    title = f"Operators, per run, by {by}"
+    by = {
+        "self_cpu_us": "self CPU time",
+        "cpu_us": "CPU total",
+        "self_device_us": f"self {word} time",
+        "device_us": f"{word} total",
+    }
+    title = f"Operators, per run, by {by.get(sort, sort)}"
     return _table(title, heads, 1, [_names(frame), *columns], limit)
 
 
@@ -80,7 +85,7 @@ def kernel_table(profile: Profile, limit: int | None = 15) -> Table:
     word = device_word(profile)
     heads = ["kernel", "operator", "calls", f"{word} {sums.name}", "%", f"mean {means.name}"]
     columns = [
-        [f"{word} {d}: {n}" if several else n
+        [f"{device_label(profile, d)}: {n}" if several else n
          for n, d in zip(frame["name"], frame["device"], strict=True)],
         [n if n is not None else DASH for n in frame["operator"]],
         _counts(frame["calls"] / runs),

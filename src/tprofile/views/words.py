@@ -109,12 +109,19 @@ def beginning(text: str, columns: int) -> str:
 
 
 def device_word(profile: Profile) -> str:
-    """Return what a person calls the device: CUDA, HIP."""
-    platform = profile.trace.recorded.platform
+    """Return what a person calls the devices: CUDA, HIP."""
+    trace = profile.trace
+    platform = trace.recorded.platform
     if platform is not None and platform != "CPU":
         return visible(platform)
-    hip = any(str(key).startswith("hip_") for key in profile.trace.header)
-    return "HIP" if hip else "CUDA"
+    # AMD's runtime keeps its names in Kineto's files, where all else is called CUDA.
+    told = [*map(str, trace.header), *trace.names]
+    return "HIP" if any(text.startswith("hip") for text in told) else "CUDA"
+
+
+def device_label(profile: Profile, device: int) -> str:
+    """Return what tells a device from the others: its number, or the text that stood for one."""
+    return f"{device_word(profile)} {visible(profile.trace.lanes.get(device, str(device)))}"
 
 
 def what_ran(profile: Profile) -> str:
@@ -169,6 +176,8 @@ def answer(profile: Profile) -> list[str]:
         return [*lines, "nothing was profiled"]
     if not profile.complete:
         return [*lines, "the tables are of the run that was stopped, up to there"]
+    if profile.operators.empty:
+        lines.append("no torch operator ran in it")
     return [*lines, _device_line(profile)]
 
 
@@ -190,10 +199,10 @@ def _device_line(profile: Profile) -> str:
     summary = profile.summary
     if summary.verdict == "cpu-only":
         return f"CPU only: {summary.reason}"
-    word = device_word(profile)
     lines = []
     for row in profile.devices.to_dict("records"):
-        name = f"{word} {row['device']}" + (f" ({visible(row['name'])})" if row["name"] else "")
+        name = device_label(profile, row["device"])
+        name += f" ({visible(row['name'])})" if row["name"] else ""
         busy, fraction = duration(row["busy_us"]), percent(row["busy_fraction"])
         lines.append(f"{name} busy {busy} of each run, {fraction} %")
     if summary.launches is not None:
