@@ -87,10 +87,16 @@ def test_shapes_are_those_of_torch() -> None:
     ours = tprofile.load(p).operators_by("shape")
     found = set(zip(ours["name"], ours["shape"], strict=True))
     assert {
-        ("aten::cat", "[[[8, 16], [8, 16]], []]"),
+        ("aten::cat", told("[[[8, 16], [8, 16]], []]")),
         ("aten::relu", "[[16, 16]]"),
-        ("aten::_foreach_add_", "[[[2], [3, 1]], []]"),
+        ("aten::_foreach_add_", told("[[[2], [3, 1]], []]")),
     } <= found
+
+
+def told(shape: str) -> str:
+    """Return shapes as this torch tells them in memory: before 2.13 without those in lists."""
+    has_lists = hasattr(torch._C._autograd._ProfilerResult, "trace_activities")
+    return shape if has_lists else lists_emptied(shape)
 
 
 def columns(trace: Any) -> list[tuple]:
@@ -167,7 +173,11 @@ def test_the_file_of_torch_gives_the_same_table(tmp_path: Path) -> None:
     file = tprofile.load(tmp_path / "torch.json")
     for key in ("operators", "runs"):
         assert_frame_equal(getattr(live_one, key), getattr(file, key), check_exact=True)
-    assert_frame_equal(live_one.operators_by("shape"), file.operators_by("shape"), check_exact=True)
+    shapes = [
+        sorted(zip(frame["name"], map(told, frame["shape"]), frame["calls"], strict=True))
+        for frame in (live_one.operators_by("shape"), file.operators_by("shape"))
+    ]
+    assert shapes[0] == shapes[1]
     # AND the same clock
     assert live_one.trace.base_ns == file.trace.base_ns
     assert live_one.trace.epoch_ns == file.trace.epoch_ns

@@ -507,7 +507,9 @@ def test_a_profiler_left_running_is_refused() -> None:
 def test_a_recording_that_was_taken_away_is_noted() -> None:
     disable = torch._C._autograd._disable_profiler
     profile = tprofile.run(Counter(2, disable), warmup=0, repeat=2)
-    assert any("nothing of the profiled runs is left" in n for n in profile.summary.warnings)
+    # torch 2.13 stops an ended session without a word, earlier versions refuse.
+    said = " ".join(profile.summary.warnings)
+    assert "nothing of the profiled runs is left" in said or "could not be stopped" in said
     assert_next_profile_works()
 
 

@@ -37,8 +37,15 @@ class Held:
     def show(self) -> None:
         """Put out what is held, once."""
         output, self._output = self._output, None
-        if output is not None:
-            output.show()
+        if output is None:
+            return
+        # Not its own `show`: even a write of nothing wakes the thread that sends output, in the
+        # run that follows.
+        for stream, text in ((sys.stdout, output.stdout), (sys.stderr, output.stderr)):
+            if text:
+                stream.write(text)
+        for rich in output.outputs:
+            rich.display()
 
 
 class Warned:
@@ -72,7 +79,8 @@ class Warned:
 
     def show(self) -> None:
         """Write each warning once."""
-        sys.stderr.write("".join(self._texts))
+        if self._texts:
+            sys.stderr.write("".join(self._texts))
         self._texts.clear()
 
 

@@ -84,8 +84,8 @@ class Progress:
             if self._shown:
                 self._screen.clear()
             self._text = self._shown = ""
+            # The thread finds out by itself: waking it would take time from the run that follows.
             self._left, self._open = True, result_follows
-            self._changed.notify()
             self._screen.leave()
 
     def _watch(self) -> None:

@@ -273,10 +273,13 @@ class _Profiler:
             _let_others_in()
             try:
                 with _quiet():
-                    if not self._started:
-                        # Only a started collection can be ended.
-                        self._torch.start_trace()
-                    self._torch.stop_trace()
+                    try:
+                        if not self._started:
+                            # Only a started collection can be ended.
+                            self._torch.start_trace()
+                    finally:
+                        # Even one that did not start: torch 2.11 starts no other until it has.
+                        self._torch.stop_trace()
             except Exception as error:
                 # A device in error state fails its synchronise here as everywhere.
                 notes.append(f"the profiler could not be stopped: {type(error).__name__}: {error}")

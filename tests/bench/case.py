@@ -8,6 +8,7 @@ import resource
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ def main(way: str, size: int) -> None:
         record_shapes=True,
         experimental_config=_ExperimentalConfig(**({"trace_only": True} if lean else {})),
     )
+    warnings.filterwarnings("ignore", message=".*Profiler clears events.*")
     with profiler_lines_dropped():
         profiler.prepare_trace()
         body(10)
