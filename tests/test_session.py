@@ -700,3 +700,22 @@ def test_a_profiler_inside_record_is_refused() -> None:
 def test_record_takes_no_options_of_many_runs(name: str) -> None:
     with pytest.raises(TprofileError, match=name):
         tprofile.record(**{name: 1})
+
+
+def test_a_session_that_was_prepared_and_never_started_is_cleared_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # GIVEN what torch 2.11 does while such a session stands
+    real, refused = torch.profiler.profile.prepare_trace, []
+
+    def prepare(self: Any) -> None:
+        if not refused:
+            refused.append(self)
+            real(self)
+            raise RuntimeError("Can't disable Kineto profiler when it's not running")
+        real(self)
+
+    monkeypatch.setattr(torch.profiler.profile, "prepare_trace", prepare)
+    # THEN the next profile clears it and records
+    assert calls(tprofile.run(step, warmup=1, repeat=2)) == 2
+    assert len(refused) == 1

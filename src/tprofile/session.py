@@ -224,19 +224,20 @@ class _Profiler:
     """Whether this process has profiled CUDA before: the first start takes seconds."""
 
     def __init__(self, plan: Plan) -> None:
-        self.cuda = use_cuda(plan.device)
-        activities = [torch.profiler.ProfilerActivity.CPU]
-        if self.cuda:
-            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        self.cuda, self._shapes = use_cuda(plan.device), plan.shapes
         with _quiet():
-            self._torch = torch.profiler.profile(
-                activities=activities,
-                record_shapes=plan.shapes,
-                experimental_config=_config(),
-            )
+            self._torch = self._new()
         self.prepared = self._started = False
         self.recorded: Trace | None = None
         """What was recorded, once stopped; None where nothing had been started."""
+
+    def _new(self) -> Any:
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if self.cuda:
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        return torch.profiler.profile(
+            activities=activities, record_shapes=self._shapes, experimental_config=_config()
+        )
 
     @property
     def start_text(self) -> str:
@@ -247,7 +248,15 @@ class _Profiler:
     def prepare(self) -> None:
         """Switch the collection on; what runs before `start` is thrown away."""
         with _quiet(), deferred_interrupt(), _starting():
-            self._torch.prepare_trace()
+            try:
+                self._torch.prepare_trace()
+            except RuntimeError:
+                # torch 2.11 prepares none while another one, whosever it was, is prepared and
+                # never started. To start and stop clears that away.
+                self._torch.start_trace()
+                self._torch.stop_trace()
+                self._torch = self._new()
+                self._torch.prepare_trace()
             self.prepared = True
             _shut_others_out()
         if self.cuda:
@@ -273,13 +282,10 @@ class _Profiler:
             _let_others_in()
             try:
                 with _quiet():
-                    try:
-                        if not self._started:
-                            # Only a started collection can be ended.
-                            self._torch.start_trace()
-                    finally:
-                        # Even one that did not start: torch 2.11 starts no other until it has.
-                        self._torch.stop_trace()
+                    if not self._started:
+                        # Only a started collection can be ended.
+                        self._torch.start_trace()
+                    self._torch.stop_trace()
             except Exception as error:
                 # A device in error state fails its synchronise here as everywhere.
                 notes.append(f"the profiler could not be stopped: {type(error).__name__}: {error}")
