@@ -622,7 +622,7 @@ def test_terminal_ipython(tmp_path: Path) -> None:
     assert out.count("mine\n") == 1
     assert "mine\n3 runs: 1 warm-up, 1 profiler warm-up, 1 profiled\n" in out
     assert "aten::mm" in out
-    assert "0 runs; stopped by ZeroDivisionError in warm-up 1 of 1" in out
+    assert "no run completed; stopped by ZeroDivisionError in warm-up 1 of 1" in out
     assert "ZeroDivisionError: division by zero" in out
     assert "--repeat is 0, but must be 1 or more" in out + done.stderr
     assert "USDT" not in out + done.stderr

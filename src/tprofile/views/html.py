@@ -17,7 +17,7 @@ _NAME = 60
 # Colours come from the notebook's theme, or from the browser's where there is no notebook.
 _STYLE = """
 .tp-static{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
-color:var(--jp-ui-font-color1,CanvasText);max-width:100%}
+color:var(--jp-ui-font-color1,CanvasText);max-width:100%;margin-top:6px}
 .tp-static p{margin:0 0 2px}
 .tp-static .tp-what{font-weight:600}
 .tp-static .tp-note{border-left:3px solid var(--jp-warn-color1,#d4602a);padding-left:8px;

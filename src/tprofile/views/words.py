@@ -141,6 +141,8 @@ def what_ran(profile: Profile) -> str:
     ]
     total = warmups + discarded + profiled
     said = f"{total} run{'s' * (total != 1)}" + (f": {', '.join(parts)}" if parts else "")
+    if not total:
+        said = "no run completed"
     if total == profiled == 1:
         said = "1 run, profiled, no warm-up"
     if (stopped := told.stopped) is not None:
