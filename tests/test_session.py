@@ -260,7 +260,7 @@ class OfTheUser(Exception):
 @pytest.mark.parametrize(
     ("at", "during", "ran", "mms"),
     [
-        (1, "warm-up 1 of 3", "0 runs", 0),
+        (1, "warm-up 1 of 3", "no run completed", 0),
         (2, "warm-up 2 of 3", "1 run: 1 warm-up", 0),
         (4, "profiler warm-up", "3 runs: 3 warm-up", 0),
         (6, "profiled run 2 of 3", "5 runs: 3 warm-up, 1 profiler warm-up, 1 profiled", 1),
