@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tprofile.intervals import NONE, nest, union
+from tprofile.intervals import NONE, nest, number, union
 
 Span = tuple[int, int, int]
 
@@ -134,3 +134,12 @@ def test_a_stray_interval_far_away_spoils_no_union() -> None:
 )
 def test_nest_by_hand(case: str, given: list[Span], parent: list[int]) -> None:
     assert nest(*columns(given)).parent.tolist() == parent, case
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(-3, 3)] * 3), max_size=30),
+)
+def test_numbers_tell_rows_apart_and_rise_with_them(rows: list[tuple[int, int, int]]) -> None:
+    columns = [np.array([r[i] for r in rows], np.int64) for i in range(3)]
+    order = {row: i for i, row in enumerate(sorted(set(rows)))}
+    assert number(*columns).tolist() == [order[row] for row in rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def nest(group: Ints, start: Ints, end: Ints) -> Nesting:
     where the interval is empty (an empty interval at an end is outside).
     """
     n = len(start)
-    order = np.lexsort((np.arange(n), -end, start, group))
+    order = np.lexsort((-end, start, group))
     ends, grouped = end[order], group[order]
     # An empty interval needs a parent that ends after it, the others one that ends no earlier.
     need = ends + (ends == start[order])
@@ -131,3 +132,20 @@ def union(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     covered_to = np.maximum(np.r_[(start + offset)[:1], reach[:-1]], start + offset)
     added = np.maximum(end + offset - covered_to, 0)
     return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
+
+
+def number(*columns: NDArray[Any]) -> Ints:
+    """Return an integer per row of the columns, the same for the same combination of values.
+
+    The integers are small, and rise with the values, the first column before the others.
+    """
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        if not len(column) or (column == column[0]).all():
+            continue
+        _, codes = np.unique(column, return_inverse=True)
+        key = key * (int(codes.max()) + 1) + codes.reshape(-1)
+        # Dense again after each column, so that no product of the next ones is beyond int64.
+        _, key = np.unique(key, return_inverse=True)
+        key = key.reshape(-1)
+    return key

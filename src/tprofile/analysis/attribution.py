@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import NONE, Ints, Nesting, nest
+from ..intervals import NONE, Ints, Nesting, nest, number
 from ..trace import DEVICE_WORK, Trace, marks
 
 Mask = NDArray[np.bool_]
@@ -198,8 +198,7 @@ def _rows(table: Ints, index: Ints) -> Ints:
 def _threads(trace: Trace, table: Ints, caller: Ints) -> Ints:
     """Number the lanes to nest in: a runtime call stands with the operator that made it."""
     at = np.where(caller[table] != NONE, caller[table], table)
-    lanes = np.stack([trace.process[at], trace.thread[at]])
-    return np.unique(lanes, axis=1, return_inverse=True)[1].reshape(-1)
+    return number(trace.process[at], trace.thread[at])
 
 
 def _enclosing(trace: Trace, parent: Ints, rows: Ints, marked: Mask) -> Ints:

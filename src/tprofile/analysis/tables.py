@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pandas as pd
 
 from ..errors import TprofileError
-from ..intervals import NONE, Ints, union
+from ..intervals import NONE, Ints, number, union
 from . import arguments
 from .attribution import Attribution, Mask
 
@@ -29,7 +29,7 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     if by is not None:
         codes, labels = _key(by)(found, table)
         key_parts.append(codes)
-    key = _number(key_parts)
+    key = number(*key_parts)
     # A call that was merged into the one around it belongs to that one's row.
     merged = found.merged[table]
     owner = _climb(found.nesting.parent, merged)
@@ -75,7 +75,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     rows = np.flatnonzero(found.work)
     cause = np.where(found.operator != NONE, found.operator, found.launch)[rows]
     cause_name = np.where(cause != NONE, trace.name[cause], NONE)
-    key = _number([trace.name[rows], cause_name, trace.device[rows], trace.stream[rows]])
+    key = number(trace.name[rows], cause_name, trace.device[rows], trace.stream[rows])
     distinct, index = np.unique(key, return_inverse=True)
     first = _first(index, len(distinct))
     at, by = rows[first], cause_name[first]
@@ -172,8 +172,8 @@ def _launches(found: Attribution) -> Ints:
         len(found.trace)
         + np.where(found.trace.correlation[rows] != 0, found.trace.correlation[rows], rows),
     )
-    pairs = np.unique(np.stack([found.run[rows], by]), axis=1)
-    return np.bincount(pairs[0], minlength=len(found.runs))
+    _, one_each = np.unique(number(found.run[rows], by), return_index=True)
+    return np.bincount(found.run[rows][one_each], minlength=len(found.runs))
 
 
 def _busy(found: Attribution, *categories: str) -> Ints:
@@ -300,17 +300,6 @@ def _step_names(names: np.ndarray) -> tuple[Ints, np.ndarray]:
     keyed = ["ProfilerStep*" if n.startswith("ProfilerStep#") else n for n in names]
     codes = np.array([index.setdefault(n, len(index)) for n in keyed], np.int64)
     return codes, np.array([*index, None], object)[:-1]
-
-
-def _number(parts: Sequence[np.ndarray]) -> Ints:
-    """Return one integer per distinct combination of the given columns."""
-    key = np.zeros(len(parts[0]), np.int64)
-    for part in parts:
-        _, codes = np.unique(part, return_inverse=True)
-        codes = codes.reshape(-1)
-        _, key = np.unique(key * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)
-        key = key.reshape(-1)
-    return key
 
 
 def _first(index: Ints, groups: int) -> Ints:

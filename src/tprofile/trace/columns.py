@@ -110,8 +110,8 @@ class Trace:
 
 def encode(values: Sequence[str]) -> tuple[NDArray[np.object_], Ints]:
     """Return the distinct values in the order of their first appearance, and each one's index."""
-    index: dict[str, int] = {}
-    codes = np.fromiter((index.setdefault(v, len(index)) for v in values), np.int64, len(values))
+    index = {value: code for code, value in enumerate(dict.fromkeys(values))}
+    codes = np.fromiter(map(index.__getitem__, values), np.int64, len(values))
     distinct = np.empty(len(index), object)
     distinct[:] = list(index)
     return distinct, codes

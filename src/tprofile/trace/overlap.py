@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..intervals import NONE, Ints, nest
+from ..intervals import NONE, Ints, nest, number
 
 
 def split_lanes(process: Ints, lane: Ints, start: Ints, end: Ints) -> Ints:
@@ -14,11 +14,10 @@ def split_lanes(process: Ints, lane: Ints, start: Ints, end: Ints) -> Ints:
     longer first; numbers are unique over all processes, and the same input gives the same numbers.
     """
     extra = np.full(len(start), NONE)
-    _, group = np.unique(np.stack([process, lane]), axis=1, return_inverse=True)
-    group = group.reshape(-1)
+    group = number(process, lane)
     used = 0
-    for number in np.unique(group[_overlapping(group, start, end)]):
-        rows = np.flatnonzero(group == number)
+    for crowded in np.unique(group[_overlapping(group, start, end)]):
+        rows = np.flatnonzero(group == crowded)
         level = np.array(_place(start[rows].tolist(), end[rows].tolist()))
         extra[rows] = np.where(level > 0, level - 1 + used, NONE)
         used += int(level.max())
