@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tprofile.intervals import NONE, nest, number, union
+from tprofile.intervals import NONE, climb, nest, number, union
 
 Span = tuple[int, int, int]
 
@@ -143,3 +143,16 @@ def test_numbers_tell_rows_apart_and_rise_with_them(rows: list[tuple[int, int, i
     columns = [np.array([r[i] for r in rows], np.int64) for i in range(3)]
     order = {row: i for i, row in enumerate(sorted(set(rows)))}
     assert number(*columns).tolist() == [order[row] for row in rows]
+
+
+@given(spans, st.integers(0, 2**25 - 1))
+def test_climbing_stops_at_the_first_that_is_not_passed(given: list[Span], bits: int) -> None:
+    group, start, end = (np.array([s[i] for s in given], np.int64) for i in range(3))
+    parent = nest(group, start, end).parent
+    passing = np.array([bits >> i & 1 for i in range(len(given))], bool)
+    expected = []
+    for at in range(len(given)):
+        while at != NONE and passing[at]:
+            at = int(parent[at])
+        expected.append(at)
+    assert climb(parent, np.arange(len(given)), passing).tolist() == expected

@@ -134,6 +134,16 @@ def union(group: Ints, start: Ints, end: Ints, groups: int) -> Ints:
     return np.bincount(group, weights=added, minlength=groups).astype(np.int64)
 
 
+def climb(parent: Ints, start: Ints, passing: NDArray[np.bool_]) -> Ints:
+    """Return the first of each start and its ancestors that is not `passing`, or `NONE`."""
+    at = start.copy()
+    climbing = np.flatnonzero((at != NONE) & passing[at])
+    while len(climbing):
+        at[climbing] = parent[at[climbing]]
+        climbing = climbing[(at[climbing] != NONE) & passing[at[climbing]]]
+    return at
+
+
 def number(*columns: NDArray[Any]) -> Ints:
     """Return an integer per row of the columns, the same for the same combination of values.
 

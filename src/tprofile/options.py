@@ -75,7 +75,7 @@ def _parser() -> _Parser:
         dest="raise_error",
         help="show an error of the cell without stopping Run All",
     )
-    return parser  # fmt: skip
+    return parser
 
 
 def usage() -> str:

@@ -396,17 +396,10 @@ def _starting() -> Iterator[None]:
         ) from error
 
 
-class _quiet:
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
     """Keep torch's remarks about its own profiler off the screen, and everything else on it."""
-
-    def __enter__(self) -> None:
-        self._warnings = warnings.catch_warnings()
-        self._warnings.__enter__()
+    with warnings.catch_warnings(), profiler_lines_dropped():
         warnings.filterwarnings("ignore", module=r"torch\.(profiler|autograd)")
         warnings.filterwarnings("ignore", message=".*Profiler clears events.*")
-        self._lines = profiler_lines_dropped()
-        self._lines.__enter__()
-
-    def __exit__(self, *exc: Any) -> None:
-        self._lines.__exit__(*exc)
-        self._warnings.__exit__(*exc)
+        yield

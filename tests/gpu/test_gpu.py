@@ -194,7 +194,7 @@ def test_memory_and_file_give_the_same_categories(tmp_path: Path) -> None:
     assert {"kernel", "gpu_memcpy", "cuda_runtime", "cpu_op", "user_annotation"} <= set(
         live["category"]
     )
-    assert _category("Memset (Device)", False, False, False, 0, 3, 4) == "gpu_memset"
+    assert _category("Memset (Device)", False, False, False, 0, 3) == "gpu_memset"
 
 
 def test_nothing_of_the_user_is_kept_alive() -> None:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import NONE, Ints, Nesting, nest, number
-from ..trace import DEVICE_WORK, Trace, marks
+from ..intervals import NONE, Ints, Nesting, climb, nest, number
+from ..trace import DEVICE_WORK, INSTANT, Trace, marks
 
 Mask = NDArray[np.bool_]
 
 _OPERATORS = ("cpu_op", "user_annotation")
-_NOT_IN_TABLE = ("", "python_function", "cpu_instant_event", "Trace")
+_NOT_IN_TABLE = ("", "python_function", INSTANT, "Trace")
 _UTILITIES = frozenset(
     {
         "aten::is_leaf",
@@ -207,12 +207,8 @@ def _enclosing(trace: Trace, parent: Ints, rows: Ints, marked: Mask) -> Ints:
     An annotation does not count: it says where the code was, not what launched.
     """
     operator = trace.category_is("cpu_op") & ~marked
-    at = np.where(rows != NONE, parent[rows], NONE)
-    climbing = np.flatnonzero((at != NONE) & ~operator[at])
-    while len(climbing):
-        at[climbing] = parent[at[climbing]]
-        climbing = climbing[(at[climbing] != NONE) & ~operator[at[climbing]]]
-    return at
+    above = np.where(rows != NONE, parent[rows], NONE)
+    return climb(parent, above, ~operator)
 
 
 def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table: Ints) -> Runs:

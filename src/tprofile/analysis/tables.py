@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TprofileError
-from ..intervals import NONE, Ints, number, union
+from ..intervals import NONE, Ints, climb, number, union
+from ..trace import Trace, encode
 from . import arguments
 from .attribution import Attribution, Mask
 
@@ -23,7 +24,7 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     """
     trace = found.trace
     table = found.table
-    name_of, names = _step_names(trace.names)
+    names, name_of = _step_names(trace.names)
     key_parts = [name_of[trace.name[table]], trace.category_is("user_annotation")[table]]
     labels = None
     if by is not None:
@@ -32,30 +33,28 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     key = number(*key_parts)
     # A call that was merged into the one around it belongs to that one's row.
     merged = found.merged[table]
-    owner = _climb(found.nesting.parent, merged)
-    key = key[owner]
+    key = key[climb(found.nesting.parent, np.arange(len(table)), merged)]
     once = ~found.nesting.inside_same(key)
     mine = found.counted[table]
-    rows, index = np.unique(key[mine], return_inverse=True)
+    rows, first, index = np.unique(key[mine], return_index=True, return_inverse=True)
 
     def total(values: Ints, where: Mask) -> Ints:
         picked = where[mine]
         return np.bincount(index[picked], values[table][mine][picked], len(rows))
 
     everywhere = np.ones(len(table), bool)
-    first = _first(index, len(rows))
     at = table[mine][first]
     frame: dict[str, object] = {"name": _texts(names[name_of[trace.name[at]]])}
-    if labels is not None:
+    if by is not None and labels is not None:
         found_labels = labels[codes[mine][first]]
-        frame[by or ""] = _texts(found_labels) if labels.dtype == object else found_labels
+        frame[by] = _texts(found_labels) if labels.dtype == object else found_labels
     frame |= {
         "calls": np.bincount(index[~merged[mine]], minlength=len(rows)),
         "self_cpu_us": total(found.self_cpu_ns, everywhere) / 1000,
         "cpu_us": total(found.cpu_ns, once) / 1000,
         "self_device_us": total(found.self_device_ns, everywhere) / 1000,
         "device_us": total(found.device_ns, once) / 1000,
-        "category": _texts(np.array([*trace.categories, ""], object)[trace.category[at]]),
+        "category": _categories(trace, trace.category[at]),
     }
     result = pd.DataFrame(frame)
     if not found.work.any():
@@ -76,8 +75,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     cause = np.where(found.operator != NONE, found.operator, found.launch)[rows]
     cause_name = np.where(cause != NONE, trace.name[cause], NONE)
     key = number(trace.name[rows], cause_name, trace.device[rows], trace.stream[rows])
-    distinct, index = np.unique(key, return_inverse=True)
-    first = _first(index, len(distinct))
+    distinct, first, index = np.unique(key, return_index=True, return_inverse=True)
     at, by = rows[first], cause_name[first]
     time = pd.Series(trace.duration_ns[rows] / 1000).groupby(index)
     frame = pd.DataFrame(
@@ -92,7 +90,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
             "min_us": time.min().to_numpy(),
             "median_us": time.median().to_numpy(),
             "max_us": time.max().to_numpy(),
-            "category": _texts(np.array([*trace.categories, ""], object)[trace.category[at]]),
+            "category": _categories(trace, trace.category[at]),
         }
     )
     frame["mean_us"] = frame["device_us"] / frame["calls"]
@@ -247,7 +245,7 @@ def events(found: Attribution) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "name": _texts(trace.names[trace.name]),
-            "category": _texts(np.array([*trace.categories, ""], object)[trace.category]),
+            "category": _categories(trace, trace.category),
             "start_us": trace.start_ns / 1000,
             "duration_us": trace.duration_ns / 1000,
             "thread": trace.thread,
@@ -294,28 +292,14 @@ def _key(by: str) -> Callable[[Attribution, Ints], _Keyed]:
     return _KEYS[by]
 
 
-def _step_names(names: np.ndarray) -> tuple[Ints, np.ndarray]:
-    """Return a new code for each name code, and names, with all ProfilerStep#N as one."""
-    index: dict[str, int] = {}
-    keyed = ["ProfilerStep*" if n.startswith("ProfilerStep#") else n for n in names]
-    codes = np.array([index.setdefault(n, len(index)) for n in keyed], np.int64)
-    return codes, np.array([*index, None], object)[:-1]
+def _step_names(names: np.ndarray) -> tuple[np.ndarray, Ints]:
+    """Return names with all ProfilerStep#N as one, and for each name code its code in these."""
+    return encode(["ProfilerStep*" if n.startswith("ProfilerStep#") else n for n in names])
 
 
-def _first(index: Ints, groups: int) -> Ints:
-    first = np.full(groups, len(index))
-    np.minimum.at(first, index, np.arange(len(index)))
-    return first
-
-
-def _climb(parent: Ints, while_: Mask) -> Ints:
-    """Return for each index the first ancestor-or-self that is not marked."""
-    at = np.arange(len(parent))
-    climbing = np.flatnonzero(while_)
-    while len(climbing):
-        at[climbing] = parent[at[climbing]]
-        climbing = climbing[while_[at[climbing]]]
-    return at
+def _categories(trace: Trace, category: Ints) -> pd.Series:
+    # With one more, so that there is one to index in a trace of nothing.
+    return _texts(np.array([*trace.categories, ""], object)[category])
 
 
 def _sorted(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:

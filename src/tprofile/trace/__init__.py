@@ -1,5 +1,5 @@
 """The record of what ran: columns read from torch's results or from a trace file."""
 
-from .columns import DEVICE_WORK, Trace
+from .columns import DEVICE_WORK, INSTANT, Trace, encode
 
-__all__ = ["DEVICE_WORK", "Trace"]
+__all__ = ["DEVICE_WORK", "INSTANT", "Trace", "encode"]

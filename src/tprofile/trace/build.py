@@ -23,7 +23,6 @@ def build(
     correlation: Sequence[int],
     external_id: Sequence[int],
     details: Details,
-    source_row: Sequence[int] | None = None,
     epoch_ns: int = 0,
     lanes: Mapping[int, str] | None = None,
     others: Sequence[bytes] = (),
@@ -48,7 +47,6 @@ def build(
     on_device = np.array([kind in DEVICE_LANES for kind in kinds] or [False])[category[order]]
     where = integers(process)[order]
     lane_ = integers(lane)[order]
-    rows = np.arange(len(start)) if source_row is None else integers(source_row)
     return Trace(
         names=distinct,
         name=name[order],
@@ -62,7 +60,7 @@ def build(
         stream=np.where(on_device, lane_, NONE),
         correlation=integers(correlation)[order],
         external_id=integers(external_id)[order],
-        source_row=rows[order],
+        source_row=order,
         details=details,
         base_ns=base,
         epoch_ns=epoch_ns,

@@ -15,7 +15,7 @@ import torch
 from ..errors import TprofileError
 from .build import build
 from .collector import collector_paused
-from .columns import DEVICE_LANES, INSTANT, Trace
+from .columns import DEVICE_WORK, INSTANT, Trace
 
 _DRIVEN = frozenset(
     {
@@ -39,15 +39,13 @@ def finished(profile: Any) -> Any:
     return results
 
 
-def read_results(
-    results: Any,
-) -> Trace:
+def read_results(results: Any) -> Trace:
     """Return the Trace in a `_ProfilerResult` of torch.
 
     torch 2.13 gives its activities as they are; older versions give events, which lack a category
     and, unless `expose_kineto_event_metadata` was on, how kernels were launched.
     """
-    header = {"schemaVersion": 1, "deviceProperties": device_properties()}
+    header = {"deviceProperties": device_properties()}
     epoch = _base(results.trace_start_ns())
     with collector_paused():
         if hasattr(results, "trace_activities"):
@@ -55,11 +53,7 @@ def read_results(
         else:
             columns = _events(results, results.events())
     columns["start_ns"] = np.asarray(columns["start_ns"], np.int64) - epoch
-    return build(
-        **columns,
-        epoch_ns=epoch,
-        header=header,
-    )
+    return build(**columns, epoch_ns=epoch, header=header)
 
 
 def _base(now_ns: int) -> int:
@@ -179,8 +173,7 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
     own = [e.correlation_id() for e in found]
     linked = [e.linked_correlation_id() for e in found]
     kinds = [
-        _category(*one)
-        for one in zip(names, annotated, host, python, index, linked, own, strict=True)
+        _category(*one) for one in zip(names, annotated, host, python, index, linked, strict=True)
     ]
     correlation, external = _ids(kinds, own, linked)
     start = [e.start_ns() for e in found]
@@ -200,9 +193,7 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _category(
-    name: str, annotated: bool, host: bool, python: bool, index: int, linked: int, own: int
-) -> str:
+def _category(name: str, annotated: bool, host: bool, python: bool, index: int, linked: int) -> str:
     # An allocation bears the device that it is on, but its host thread made it.
     if name in _INSTANTS and not annotated:
         return INSTANT
@@ -242,7 +233,7 @@ class _EventDetails:
         if kind == INSTANT:
             # Its metadata was not exposed in these versions.
             told = f'"Bytes": {event.nbytes()}'
-        elif kind in DEVICE_LANES and not told and kind != "gpu_user_annotation":
+        elif kind in DEVICE_WORK and not told:
             told = (
                 f'"device": {event.device_index()}, "stream": {event.device_resource_id()}, '
                 f'"correlation": {event.correlation_id()}'
@@ -259,6 +250,6 @@ class _EventDetails:
             }
             if extra["Sequence number"] < 0:
                 del extra["Sequence number"], extra["Fwd thread id"]
-            members = json.dumps({k: v for k, v in extra.items() if v not in ([],)})[1:-1]
+            members = json.dumps({k: v for k, v in extra.items() if v != []})[1:-1]
             told = ", ".join(part for part in (members, told) if part)
         return object_text(told, self._external[row])

@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from ..errors import TprofileError
 from .build import build
 from .collector import collector_paused
-from .columns import DEVICE_LANES, Trace
+from .columns import DEVICE_LANES, INSTANT, Trace
 from .recorded import decode
 
 _EXACT_US = 2.0**43
@@ -106,19 +106,21 @@ def _parse(text: bytes, what: str) -> Trace:
     text = text.removeprefix(b"\xef\xbb\xbf")
     with collector_paused():
         try:
-            header, events = _decode(text)
+            header, body, events = _decode(text)
         except _NO_JSON as error:
-            text, (header, events) = _repaired(text, what, error)
+            header, body, events = _repaired(text, what, error)
             notes.append("the file was not valid JSON; unescaped text in it was repaired")
-        return _columns(text, header, events, notes)
+        return _columns(header, body, events, notes)
 
 
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def _repaired(
-    text: bytes, what: str, error: Exception
-) -> tuple[bytes, tuple[dict[str, Any], list[_Event]]]:
+_Decoded = tuple[dict[str, Any], bytes | Raw, list[_Event]]
+"""Top-level keys of a file but its events; their text; and they themselves."""
+
+
+def _repaired(text: bytes, what: str, error: Exception) -> _Decoded:
     """Decode what Kineto wrote without escapes; raise TprofileError where that is not the fault."""
     # JSON with values of the wrong kind is what its writer meant: there is nothing to repair.
     if not isinstance(error, msgspec.ValidationError | RecursionError):
@@ -127,20 +129,21 @@ def _repaired(
         for mend in (_escape_bytes, _escape_names):
             mended = mend(mended)
             try:
-                return mended, _decode(mended)
+                return _decode(mended)
             except _NO_JSON:
                 continue
     raise _no_trace(what, text, error) from error
 
 
-def _decode(text: bytes) -> tuple[dict[str, Any], list[_Event]]:
+def _decode(text: bytes) -> _Decoded:
     if text.lstrip()[:1] == b"[":
-        return {}, msgspec.json.decode(text, type=list[_Event])
+        return {}, text, msgspec.json.decode(text, type=list[_Event])
     keys = msgspec.json.decode(text, type=dict[str, Raw])
     if "traceEvents" not in keys:
         raise msgspec.ValidationError("there is no key 'traceEvents'")
-    events = msgspec.json.decode(keys.pop("traceEvents"), type=list[_Event])
-    return {key: msgspec.json.decode(value) for key, value in keys.items()}, events
+    body = keys.pop("traceEvents")
+    events = msgspec.json.decode(body, type=list[_Event])
+    return {key: msgspec.json.decode(value) for key, value in keys.items()}, body, events
 
 
 def _no_trace(what: str, text: bytes, error: Exception) -> TprofileError:
@@ -174,14 +177,16 @@ def _escape_names(text: bytes) -> bytes:
     return _NAME_ON_ITS_LINE.sub(escape, text)
 
 
-def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: list[str]) -> Trace:
+def _columns(
+    header: dict[str, Any], body: bytes | Raw, events: list[_Event], notes: list[str]
+) -> Trace:
     ours = "tprofile" in header
     recorded, misread = decode(header.pop("tprofile", {}))
     if misread is not None:
         notes.append(misread)
     slices = [i for i, e in enumerate(events) if _is_row(e)]
     rows = [events[i] for i in slices]
-    start, duration = _times(text, rows, slices)
+    start, duration = _times(body, rows, slices)
     zero_is_lost = not _starts_at_zero(start)
     keep = [
         i
@@ -220,7 +225,7 @@ def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: l
         details=_FileDetails(raws),
         epoch_ns=_integer(header.get("baseTimeNanoseconds")),
         lanes=lanes.names(),
-        others=_others(text, events),
+        others=_others(body, events),
         header=header,
         recorded=recorded,
         notes=notes,
@@ -230,7 +235,7 @@ def _columns(text: bytes, header: dict[str, Any], events: list[_Event], notes: l
 def _is_row(event: _Event) -> bool:
     if event.ph == "X":
         return event.cat != "Trace"
-    return event.ph == "i" and event.cat == "cpu_instant_event"
+    return event.ph == "i" and event.cat == INSTANT
 
 
 def _starts_at_zero(start: list[int | None]) -> bool:
@@ -245,7 +250,7 @@ def _tid(event: _Event, ids: _Ids, ours: bool) -> _Number:
 
 
 def _times(
-    text: bytes, rows: list[_Event], slices: list[int]
+    body: bytes | Raw, rows: list[_Event], slices: list[int]
 ) -> tuple[list[int | None], list[int | None]]:
     """Return start and duration in whole nanoseconds, exactly as written; None for no such time."""
     ts = [e.ts for e in rows]
@@ -256,7 +261,6 @@ def _times(
             return [base * 1000 + round((t - base) * 1000) for t in ts], [
                 round(d * 1000) for d in dur
             ]
-    body = text if text.lstrip()[:1] == b"[" else _events_text(text)
     exact = msgspec.json.decode(body, type=list[_Exact])
     return (
         [_nanoseconds(exact[i].ts) for i in slices],
@@ -276,10 +280,6 @@ def _nanoseconds(written: Raw) -> int | None:
     return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
 
 
-def _events_text(text: bytes) -> Raw:
-    return msgspec.json.decode(text, type=dict[str, Raw])["traceEvents"]
-
-
 def _lenient_ids(raw: Raw) -> _Ids:
     """Decode ids out of arguments of which some have a type that nobody would expect."""
     try:
@@ -294,12 +294,7 @@ def _lenient_ids(raw: Raw) -> _Ids:
 
 
 def _integer(value: _Number) -> int:
-    if isinstance(value, int):
-        return value
-    try:
-        return int(value or 0)
-    except (ValueError, TypeError, OverflowError):
-        return 0
+    return _whole(value) or 0
 
 
 def _whole(value: _Number) -> int | None:
@@ -331,7 +326,7 @@ class _Lanes:
         return {number: name for name, number in self._numbers.items()}
 
 
-def _others(text: bytes, events: list[_Event]) -> list[bytes]:
+def _others(body: bytes | Raw, events: list[_Event]) -> list[bytes]:
     """Return what is not a row, as written; launch flows are left out: the writer draws them."""
     wanted = [
         i for i, e in enumerate(events)
@@ -339,6 +334,5 @@ def _others(text: bytes, events: list[_Event]) -> list[bytes]:
     ]  # fmt: skip
     if not wanted:
         return []
-    body = text if text.lstrip()[:1] == b"[" else _events_text(text)
     raws = msgspec.json.decode(body, type=list[Raw])
     return [bytes(raws[i]) for i in wanted]
