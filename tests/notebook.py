@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,6 +129,17 @@ def is_result(output: Any) -> bool:
     return "tp-static" in output.get("data", {}).get("text/html", "")
 
 
+def is_widget(output: Any) -> bool:
+    return "application/vnd.jupyter.widget-view+json" in output.get("data", {})
+
+
+def seen(cell: Any) -> list[Any]:
+    """Return a cell's outputs without our widgets, each of which follows its page at once."""
+    for page, widget in itertools.zip_longest(cell.outputs, cell.outputs[1:], fillvalue={}):
+        assert is_result(page) == is_widget(widget)
+    return [o for o in cell.outputs if not is_widget(o)]
+
+
 def result(cell: Any) -> str:
     """Return the one displayed profile of a cell as text."""
     (bundle,) = results(cell)
@@ -138,11 +150,11 @@ def values(cell: Any) -> list[str]:
     """Return what the cell's expressions gave, and what it displayed besides profiles."""
     return [
         o.data["text/plain"]
-        for o in cell.outputs
+        for o in seen(cell)
         if o.output_type in ("execute_result", "display_data") and not is_result(o)
     ]
 
 
 def kinds(cell: Any) -> list[str]:
     """Return what a cell's outputs are, in order."""
-    return ["result" if is_result(o) else o.get("name", o.output_type) for o in cell.outputs]
+    return ["result" if is_result(o) else o.get("name", o.output_type) for o in seen(cell)]

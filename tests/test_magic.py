@@ -275,7 +275,7 @@ def test_quiet(k: Kernel) -> None:
 
 def test_give(k: Kernel) -> None:
     cell = k.run("%%tprofile -o\nx @ x")
-    assert [o.output_type for o in cell.outputs] == ["execute_result"]
+    assert kinds(cell) == ["result"]
     assert first_line(cell) == SEVEN
     assert value(k, "_ is _tprofile") == "True"
     assert kinds(k.run("%%tprofile -o --once\n1/0")) == ["result", "error"]

@@ -90,7 +90,7 @@ ALLOWED = {
     "trace": {"trace", "intervals", "errors", "files"},
     "analysis": {"analysis", "trace", "intervals", "errors"},
     "views": {"views", "errors"},
-    "result": {"analysis", "trace", "errors"},
+    "result": {"analysis", "trace", "errors", "files"},
     "session": {"trace", "errors", "quiet"},
     "profiling": {"result", "trace", "errors"},
     "intervals": set(),
@@ -115,7 +115,8 @@ def test_imports_run_one_way(module: str) -> None:
     ("package", "homes"),
     [
         ("torch", {"session", "compiled", "trace.live"}),
-        ("IPython", {"magic", "cell", "options", "output"}),
+        ("IPython", {"magic", "cell", "options", "output", "views.show"}),
+        ("anywidget", {"views.widget"}),
         ("msgspec", {"trace.read", "trace.recorded", "trace.live", "analysis.arguments"}),
         ("pandas", {"analysis.tables", "analysis.summary", "views.tables"}),
     ],

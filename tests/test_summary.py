@@ -27,7 +27,8 @@ def test_unmeasured_is_none_and_the_wall_profiled_without_other_runs() -> None:
         "verdict": None, "reason": None, "wall_us": 20, "wall_source": "profiled",
         "wall_spread": None, "profiled_wall_us": 20, "overhead_ratio": None, "first_run_us": None,
         "device_busy_us": 7, "device_busy_fraction": 0.35, "launches": 1,
-        "device_names": ("device 0",), "peak_device_bytes": None, "warnings": (),
+        "median_kernel_us": 7, "device_names": ("device 0",), "peak_device_bytes": None,
+        "warnings": (),
     }  # fmt: skip
 
 
@@ -94,6 +95,20 @@ def test_cpu_only(recorded_: dict, reason: str) -> None:
     assert (found.verdict, found.reason) == ("cpu-only", reason)
     assert (found.device_busy_us, found.device_busy_fraction, found.launches) == (None,) * 3
     assert found.device_names == ()
+
+
+def test_the_median_kernel_is_that_of_all_runs_and_no_copy() -> None:
+    one = profile(
+        note("tprofile::run", 0, 20), op("a", 1, 5, 1), work("k", 2, 1, 0, 1),
+        work("k", 4, 2, 0, 1, stream=8), work("Memcpy", 7, 9, 0, 1, cat="gpu_memcpy"),
+        note("tprofile::run", 30, 20), op("a", 31, 5, 2), work("k", 32, 3.5, 0, 2),
+        work("l", 36, 10, 0, 2), op("after", 80, 5, 3), work("k", 81, 90, 0, 3),
+        recorded={"profiled": 2},
+    )  # fmt: skip
+    assert one.summary.median_kernel_us == (2 + 3.5) / 2
+    copies = profile(op("a", 0, 9, 1), work("Memset", 3, 2, 0, 1, cat="gpu_memset"))
+    assert (copies.summary.median_kernel_us, copies.summary.launches) == (None, 0)
+    assert profile(op("a", 0, 9)).summary.median_kernel_us is None
 
 
 def test_notes_of_the_recorder_are_warnings() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tprofile
 
+ROOT = Path(__file__).parents[1]
 DATA = Path(__file__).parent / "data"
 PUBLIC = Path(__file__).parents[2] / "shared" / "traces" / "public"
 RECORDED = sorted(p.name.removesuffix(".json.gz") for p in DATA.glob("*.json.gz"))

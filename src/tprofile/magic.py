@@ -67,7 +67,7 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
     prepare = _compile(shell, setup) if setup.strip() else None
     shows, value = not (chosen.quiet or chosen.give), _Value(body)
     screen = _screen(shell)
-    bundle = None
+    bundles = None
     with Progress(screen) as progress:
         outputs = Outputs(shell, lambda: progress.leave(shows))
         try:
@@ -77,14 +77,14 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
                 return None
             profile, error = _run(shell, chosen, value, each, outputs, progress)
             if shows or (error is not None and not chosen.quiet):
-                bundle = _bundle(profile, chosen)
+                bundles = _bundles(shell, profile, chosen)
         finally:
             outputs.release()
     shell.user_ns["_tprofile"] = profile
     if chosen.variable:
         shell.user_ns[chosen.variable] = profile
-    if bundle is not None:
-        screen.result(bundle)
+    if bundles is not None:
+        screen.result(*bundles)
     _write_files(shell, profile, chosen, failed=error is not None)
     if error is not None:
         _raise(shell, error, chosen.raise_error)
@@ -154,13 +154,12 @@ def _screen(shell: Any) -> Screen:
     return TerminalScreen()
 
 
-def _bundle(profile: Profile, chosen: argparse.Namespace) -> dict[str, str]:
-    from .views.html import html
+def _bundles(shell: Any, profile: Profile, chosen: argparse.Namespace) -> list[dict[str, Any]]:
+    if getattr(shell, "kernel", None) is None:
+        return [{"text/plain": profile.text(chosen.sort, chosen.limit)}]
+    from .views.show import bundles
 
-    return {
-        "text/plain": profile.text(chosen.sort, chosen.limit),
-        "text/html": html(profile, chosen.sort, chosen.limit),
-    }
+    return bundles(shell, profile, chosen.sort, chosen.limit)
 
 
 def _write_files(shell: Any, profile: Profile, chosen: argparse.Namespace, failed: bool) -> None:

@@ -29,8 +29,8 @@ class Screen(Protocol):
     def leave(self) -> None:
         """Note that the user's own output follows, which is not ours to clear."""
 
-    def result(self, bundle: dict[str, str]) -> None:
-        """Show the result, in place of a text that is still there."""
+    def result(self, first: dict[str, Any], *others: dict[str, Any]) -> None:
+        """Show the result: its first part in place of a text that is still there."""
 
 
 class Progress:
@@ -138,13 +138,15 @@ class NotebookScreen:
         # What was there may be the user's now, so what comes next has a place of its own.
         self._slot = f"tprofile-{uuid.uuid4().hex}"
 
-    def result(self, bundle: dict[str, str]) -> None:
+    def result(self, first: dict[str, Any], *others: dict[str, Any]) -> None:
         if self._taken:
-            self._fill(bundle)
+            self._fill(first)
         else:
+            self._publisher.publish(data=first)
+        for bundle in others:
             self._publisher.publish(data=bundle)
 
-    def _fill(self, bundle: dict[str, str]) -> None:
+    def _fill(self, bundle: dict[str, Any]) -> None:
         self._publisher.publish(
             data=bundle, transient={"display_id": self._slot}, update=self._taken
         )
@@ -167,9 +169,9 @@ class TerminalScreen:
     def leave(self) -> None:
         """Do nothing: a terminal's lines are never taken back."""
 
-    def result(self, bundle: dict[str, str]) -> None:
+    def result(self, first: dict[str, Any], *others: dict[str, Any]) -> None:
         self.clear()
-        print(bundle["text/plain"])
+        print(first["text/plain"])
 
     def _write(self, text: str) -> None:
         if self._stream is not None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from .analysis import tables
 from .analysis.attribution import Attribution, attribute
+from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
 from .errors import TprofileError
+from .files import whole_file
 from .trace import Trace
 from .trace.read import read
 from .trace.write import dump, write
@@ -37,6 +39,11 @@ class Profile:
     def summary(self) -> Summary:
         """Figures per run (medians), with what was not measured as None."""
         return summarize(self._found)
+
+    @cached_property
+    def strip(self) -> Strip | None:
+        """A typical run to scale, for a chart of a few rows; None where nothing was recorded."""
+        return strip(self._found)
 
     @property
     def run_source(self) -> str:
@@ -124,6 +131,19 @@ class Profile:
             raise TprofileError(f"limit is {limit!r}, but must be 1 or more, or None for all rows.")
         return text(self, sort, limit)
 
+    def to_html(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> str:
+        """Write all that the notebook shows as one HTML file, and return the path.
+
+        It needs no kernel, no server and no network, and holds the trace too (if its file has at
+        most 16 MB), to be downloaded or opened in Perfetto. Raises TprofileError where it cannot
+        be written, or exists and `overwrite` is off.
+        """
+        from .views.page import document
+
+        with whole_file(path, overwrite=overwrite) as file:
+            file.write(document(self).encode())
+        return os.fspath(path)
+
     def __str__(self) -> str:
         return self.text()
 
@@ -131,9 +151,15 @@ class Profile:
         return f"<tprofile.Profile: {len(self.trace)} events, {len(self._found.runs)} runs>"
 
     def _repr_html_(self) -> str:
-        from .views.html import html
+        from .views.page import page
+        from .views.payload import payload
 
-        return html(self)
+        return page(self, payload(self), None, 15)
+
+    def _ipython_display_(self) -> None:
+        from .views.show import show
+
+        show(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))

@@ -37,6 +37,8 @@ class Summary:
     """The same as a fraction of `wall_us`, at most 1."""
     launches: float | None
     """Calls that started kernels."""
+    median_kernel_us: float | None
+    """Median duration of the kernels of all runs; copies and sets do not count."""
     device_names: tuple[str, ...]
     """Devices that worked, by name; "device N" for one that the trace does not name."""
     peak_device_bytes: int | None
@@ -68,6 +70,7 @@ def summarize(found: Attribution) -> Summary:
         device_busy_us=busy,
         device_busy_fraction=None if fraction is None else min(fraction, 1.0),
         launches=_median(per_run["launches"]) if worked else None,
+        median_kernel_us=_median_kernel_us(found),
         device_names=tuple(
             names.get(int(i), f"device {i}") for i in np.unique(found.trace.device[found.work])
         ),
@@ -85,6 +88,11 @@ def unprofiled_us(found: Attribution) -> list[float]:
 def _first_run_us(found: Attribution) -> float | None:
     warmups = found.trace.recorded.warmup_s
     return warmups[0] * 1e6 if warmups else None
+
+
+def _median_kernel_us(found: Attribution) -> float | None:
+    kernels = found.trace.duration_ns[found.work & found.trace.category_is("kernel")]
+    return float(np.median(kernels)) / 1000 if len(kernels) else None
 
 
 def _median(values: Sequence[float] | pd.Series) -> float | None:

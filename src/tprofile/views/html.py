@@ -16,20 +16,20 @@ _NAME = 60
 
 # Colours come from the notebook's theme, or from the browser's where there is no notebook.
 _STYLE = """
-.tp-static{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
+.tp-plain{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);
 color:var(--jp-ui-font-color1,CanvasText);max-width:100%;margin-top:6px}
-.tp-static p{margin:0 0 2px}
-.tp-static .tp-what{font-weight:600}
-.tp-static .tp-note{border-left:3px solid var(--jp-warn-color1,#d4602a);padding-left:8px;
+.tp-plain p{margin:0 0 2px}
+.tp-plain .tp-what{font-weight:600}
+.tp-plain .tp-note{border-left:3px solid var(--jp-warn-color1,#d4602a);padding-left:8px;
 margin:6px 0}
-.tp-static div{overflow-x:auto;margin:10px 0}
-.tp-static table{border-collapse:collapse;font-variant-numeric:tabular-nums;border:0}
-.tp-static caption{text-align:left;font-weight:600;padding:0 0 4px;color:inherit}
-.tp-static th,.tp-static td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;
+.tp-plain div{overflow-x:auto;margin:10px 0}
+.tp-plain table{border-collapse:collapse;font-variant-numeric:tabular-nums;border:0}
+.tp-plain caption{text-align:left;font-weight:600;padding:0 0 4px;color:inherit}
+.tp-plain th,.tp-plain td{padding:3px 10px 3px 0;text-align:right;white-space:nowrap;
 border:0;border-bottom:1px solid var(--jp-border-color2,#8884);background:none;color:inherit}
-.tp-static table tbody tr:nth-child(n){background:none}
-.tp-static th{font-weight:500;color:var(--jp-ui-font-color2,inherit)}
-.tp-static td.tp-name{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:12px}
+.tp-plain table tbody tr:nth-child(n){background:none}
+.tp-plain th{font-weight:500;color:var(--jp-ui-font-color2,inherit)}
+.tp-plain td.tp-name{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:12px}
 """
 
 
@@ -44,7 +44,7 @@ def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
         parts.append(_table(operators))
     if len(profile.kernels):
         parts.append(_table(kernel_table(profile, limit)))
-    return f'<div class="tp-static"><style>{_STYLE}</style>{"".join(parts)}</div>'
+    return f'<div class="tp-plain"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
 def _text(name: str) -> str:

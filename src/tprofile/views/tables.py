@@ -28,17 +28,10 @@ class Table:
 
 def operator_table(profile: Profile, sort: str | None = None, limit: int | None = 15) -> Table:
     """Return operators per run, by self device time (self CPU without a device) or by `sort`."""
-    frame = profile.operators
-    device = bool(frame["self_device_us"].notna().any())
-    sort = sort or ("self_device_us" if device else "self_cpu_us")
-    sortable = [c for c in frame.columns if c.endswith("_us") or c in ("calls", "name")]
-    if sort not in sortable:
-        raise TprofileError(
-            f"operators cannot be sorted by {sort!r}. Choose one of {', '.join(sortable)}."
-        )
+    frame, sort = sorted_operators(profile, sort)
+    device = has_device(frame)
     runs = max(len(profile.runs), 1)
     word = device_word(profile)
-    frame = frame.sort_values(sort, ascending=sort == "name", kind="stable")
     wanted = [("self CPU", "self_cpu_us", True), ("CPU total", "cpu_us", False)]
     if device:
         wanted += [(f"self {word}", "self_device_us", True), (f"{word} total", "device_us", False)]
@@ -56,17 +49,41 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
             heads.append("%")
             total = whole[column]
             columns.append([percent(v / total) if total else DASH for v in frame[column]])
-    by = {
+    title = f"Operators, per run, by {column_words(sort, word)}"
+    return _table(title, heads, 1, [operator_names(frame), *columns], limit)
+
+
+def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, str]:
+    """Return the operators by a column, the largest first, and the column that `sort` stands for.
+
+    None stands for self device time, and without a device for self CPU time.
+    """
+    frame = profile.operators
+    sort = sort or ("self_device_us" if has_device(frame) else "self_cpu_us")
+    sortable = [c for c in frame.columns if c.endswith("_us") or c in ("calls", "name")]
+    if sort not in sortable:
+        raise TprofileError(
+            f"operators cannot be sorted by {sort!r}. Choose one of {', '.join(sortable)}."
+        )
+    return frame.sort_values(sort, ascending=sort == "name", kind="stable"), sort
+
+
+def has_device(operators: pd.DataFrame) -> bool:
+    """Tell whether device work was recorded."""
+    return bool(operators["self_device_us"].notna().any())
+
+
+def column_words(column: str, word: str) -> str:
+    """Return what a person calls a column of the operators, on devices that are called `word`."""
+    return {
         "self_cpu_us": "self CPU time",
         "cpu_us": "CPU total",
         "self_device_us": f"self {word} time",
         "device_us": f"{word} total",
-    }
-    title = f"Operators, per run, by {by.get(sort, sort)}"
-    return _table(title, heads, 1, [_names(frame), *columns], limit)
+    }.get(column, column)
 
 
-def _names(frame: pd.DataFrame) -> list[str]:
+def operator_names(frame: pd.DataFrame) -> list[str]:
     """Return the names, with an annotation told from an operator of the same name."""
     twice = frame["name"].duplicated(keep=False) & (frame["category"] == "user_annotation")
     return [

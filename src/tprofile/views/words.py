@@ -180,7 +180,9 @@ def answer(profile: Profile) -> list[str]:
         return [*lines, "the tables are of the run that was stopped, up to there"]
     if profile.operators.empty:
         lines.append("no torch operator ran in it")
-    return [*lines, _device_line(profile)]
+    if summary.verdict == "cpu-only":
+        return [*lines, f"CPU only: {summary.reason}"]
+    return [*lines, " · ".join([*devices_busy(profile), *_launches(summary)])]
 
 
 def _walls(summary: Summary) -> list[str]:
@@ -197,17 +199,19 @@ def _walls(summary: Summary) -> list[str]:
     return [" · ".join(parts)] if parts else []
 
 
-def _device_line(profile: Profile) -> str:
-    summary = profile.summary
-    if summary.verdict == "cpu-only":
-        return f"CPU only: {summary.reason}"
+def devices_busy(profile: Profile) -> list[str]:
+    """Return for each device that worked what it is and how busy: "CUDA 0 (NVIDIA H200) busy"."""
     lines = []
     for row in profile.devices.to_dict("records"):
         name = device_label(profile, row["device"])
         name += f" ({visible(row['name'])})" if row["name"] else ""
         busy, fraction = duration(row["busy_us"]), percent(row["busy_fraction"])
         lines.append(f"{name} busy {busy} of each run, {fraction} %")
-    if summary.launches is not None:
-        s = "" if summary.launches == 1 else "es"
-        lines.append(f"{count(summary.launches)} launch{s} per run")
-    return " · ".join(lines)
+    return lines
+
+
+def _launches(summary: Summary) -> list[str]:
+    if summary.launches is None:
+        return []
+    s = "" if summary.launches == 1 else "es"
+    return [f"{count(summary.launches)} launch{s} per run"]

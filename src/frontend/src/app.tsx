@@ -1,0 +1,247 @@
+// The whole of it: the answer, five figures, one run, and the tables.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Actions } from "./actions.tsx";
+import type { Payload } from "./payload.ts";
+import { filter } from "./rows.ts";
+import { NOTHING, type Selection } from "./selection.ts";
+import { Strip } from "./strip.tsx";
+import { Table, type Order } from "./table.tsx";
+import { kernels, operators } from "./tables.ts";
+import { behind, PALETTES, watchTheme, type Theme } from "./theme.ts";
+import type { TraceSource } from "./trace.ts";
+import { DASH } from "./words.ts";
+
+interface Props {
+  payload: Payload;
+  trace: TraceSource | null;
+}
+
+let shown = 0;
+
+type Tab = "operators" | "kernels";
+
+export function App({ payload, trace }: Props) {
+  const root = useRef<HTMLDivElement>(null);
+  const search = useRef<HTMLInputElement>(null);
+  // Elements refer to each other by ids, and one profile can be shown twice in a document.
+  const [id] = useState(() => `tp-${++shown}`);
+  const [look, setLook] = useState<{ background: string; theme: Theme }>({
+    background: "Canvas",
+    theme: "light",
+  });
+  const [tab, setTab] = useState<Tab>("operators");
+  const [selection, setSelection] = useState<Selection>(NOTHING);
+  const [wanted, setWanted] = useState("");
+  const [regex, setRegex] = useState(false);
+  const [perRun, setPerRun] = useState(true);
+  const [orders, setOrders] = useState<Record<Tab, Order>>({
+    operators: { key: payload.operators.sort, descending: payload.operators.sort !== "name" },
+    kernels: { key: payload.kernels.sort, descending: true },
+  });
+
+  useEffect(() => {
+    const around = root.current!.parentElement ?? root.current!;
+    return watchTheme(() => {
+      const now = behind(around);
+      setLook((old) =>
+        old.background === now.background && old.theme === now.theme ? old : now,
+      );
+    });
+  }, []);
+
+  const runs = perRun ? payload.runs : 1;
+  const sources = useMemo(
+    () => ({ operators: operators(payload, runs), kernels: kernels(payload, runs) }),
+    [payload, runs],
+  );
+  const test = useMemo(() => filter(wanted, regex), [wanted, regex]);
+  const source = sources[tab];
+  const rows = useMemo(
+    () => source.rows.filter((row) => test.test(source.filtered(row))),
+    [source, test],
+  );
+  const tabs: [Tab, string, number][] = [["operators", "Operators", payload.operators.of]];
+  if (payload.kernels.of) tabs.push(["kernels", "Kernels", payload.kernels.of]);
+
+  const chosen = useMemo(() => {
+    if (tab === "operators") {
+      return selection.operator === null
+        ? -1
+        : payload.operators.columns.name.indexOf(selection.operator);
+    }
+    const { name, operator } = payload.kernels.columns;
+    return selection.kernel === null
+      ? -1
+      : name.findIndex((n, i) => n === selection.kernel && (operator[i] ?? null) === selection.operator);
+  }, [payload, tab, selection]);
+
+  const choose = (row: number) => {
+    if (row === chosen) return setSelection(NOTHING);
+    if (tab === "operators") {
+      return setSelection({ operator: payload.operators.columns.name[row]!, kernel: null });
+    }
+    const { name, operator } = payload.kernels.columns;
+    return setSelection({ kernel: name[row]!, operator: operator[row] ?? null });
+  };
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === "/" && !(event.target instanceof HTMLInputElement)) {
+      search.current!.focus();
+      event.preventDefault();
+    } else if (event.key === "Escape") {
+      if (wanted) setWanted("");
+      else setSelection(NOTHING);
+    }
+  };
+  const onTabKey = (event: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const at = tabs.findIndex(([key]) => key === tab);
+    const next = tabs[(at + step + tabs.length) % tabs.length]![0];
+    setTab(next);
+    document.getElementById(`${id}-tab-${next}`)?.focus();
+    event.preventDefault();
+  };
+
+  const most = Math.max(payload.operators.columns.name.length, payload.kernels.columns.name.length);
+  const colors = Object.fromEntries(
+    Object.entries(PALETTES[look.theme]).map(([name, color]) => [`--tp-${name}`, color]),
+  );
+  const { lead, text } = payload.headline;
+  return (
+    <div
+      ref={root}
+      class="tp"
+      data-tp-theme={look.theme}
+      style={{ ...colors, "--tp-bg": look.background }}
+      onKeyDown={onKeyDown}
+      onFocusIn={(event) => {
+        // A notebook looks at the element that has the focus: else "b" there makes a cell.
+        (event.target as Element).setAttribute("data-lm-suppress-shortcuts", "true");
+      }}
+    >
+      <div class="tp-header">
+        <div class="tp-answer">
+          <h2 class="tp-title">
+            {lead && <b>{lead} </b>}
+            {lead ? text : capitalized(text)}
+          </h2>
+          {payload.details.map((line) => (
+            <p class="tp-detail" key={line}>{capitalized(line)}</p>
+          ))}
+        </div>
+        <Actions trace={trace} title={`tprofile: ${lead ?? ""} ${text}`} />
+      </div>
+      {payload.warnings.map((warning) => (
+        <p key={warning} class="tp-warning">
+          <b>Note</b> {warning}
+        </p>
+      ))}
+      <div class="tp-figures">
+        {payload.figures.map(({ key, value, label }) => (
+          <div key={key} class="tp-figure">
+            <div class={`tp-value${value === DASH ? " tp-nil" : ""}`}>{value}</div>
+            <div class="tp-meaning">{label}</div>
+          </div>
+        ))}
+      </div>
+      {payload.strip && (
+        <Strip
+          payload={payload}
+          strip={payload.strip}
+          theme={look.theme}
+          selection={selection}
+          select={setSelection}
+        />
+      )}
+      <div class="tp-bar-of-tabs">
+        <div role="tablist" aria-label="Tables" onKeyDown={onTabKey}>
+          {tabs.map(([key, head, of]) => (
+            <button
+              key={key}
+              id={`${id}-tab-${key}`}
+              type="button"
+              role="tab"
+              aria-selected={key === tab}
+              aria-controls={`${id}-panel`}
+              tabIndex={key === tab ? 0 : -1}
+              onClick={() => setTab(key)}
+            >
+              {head} <small>{of}</small>
+            </button>
+          ))}
+        </div>
+        <div class="tp-controls">
+          {payload.runs > 1 && (
+            <div class="tp-switch" role="group" aria-label="Figures">
+              <button type="button" aria-pressed={perRun} onClick={() => setPerRun(true)}>
+                per run
+              </button>
+              <button type="button" aria-pressed={!perRun} onClick={() => setPerRun(false)}>
+                {payload.runs} runs
+              </button>
+            </div>
+          )}
+          <div class={`tp-filter${test.error ? " tp-wrong" : ""}`}>
+            <input
+              ref={search}
+              type="search"
+              placeholder="Filter  /"
+              aria-label="Filter by name"
+              aria-invalid={!!test.error}
+              value={wanted}
+              onInput={(event) => setWanted(event.currentTarget.value)}
+            />
+            <button
+              type="button"
+              aria-pressed={regex}
+              aria-label="Filter by a regular expression"
+              title="Regular expression"
+              onClick={() => setRegex(!regex)}
+            >
+              .*
+            </button>
+          </div>
+        </div>
+      </div>
+      <div
+        id={`${id}-panel`}
+        role="tabpanel"
+        aria-label={tab}
+        class="tp-panel"
+        style={{ height: `${32 + Math.min(Math.max(most, 3), 10) * 26}px` }}
+      >
+        <Table
+          key={tab}
+          id={`${id}-${tab}`}
+          label={tab === "operators" ? "Operators" : "Kernels, copies and sets"}
+          columns={source.columns}
+          rows={rows}
+          order={orders[tab]}
+          setOrder={(order) => setOrders({ ...orders, [tab]: order })}
+          chosen={chosen}
+          choose={choose}
+          empty={source.rows.length ? "No name matches the filter." : "Nothing was recorded."}
+        />
+      </div>
+      <p class="tp-foot" role="status">
+        {test.error
+          ? `The filter is no regular expression: ${test.error}`
+          : `${rows.length === source.rows.length ? "" : `${rows.length} of `}${source.rows.length} ` +
+            `${tab}, ${perRun && payload.runs > 1 ? "per run" : `sums over ${runsWord(payload.runs)}`}`}
+      </p>
+      {payload.left_out.map((line) => (
+        <p key={line} class="tp-note">{line}</p>
+      ))}
+    </div>
+  );
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+function runsWord(runs: number): string {
+  return runs === 1 ? "1 run" : `${runs} runs`;
+}

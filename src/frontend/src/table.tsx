@@ -1,0 +1,236 @@
+// A table that draws the rows in view and no others.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { sorted, type Cell } from "./rows.ts";
+import { halves } from "./words.ts";
+
+export interface Column {
+  key: string;
+  head: string;
+  /** Said after the head, in a quieter voice. */
+  unit?: string;
+  /** What a pointer that rests on the head is told. */
+  about?: string;
+  /** A name takes the room that is left; numbers take what they need. */
+  name?: boolean;
+  cell: (row: number) => Cell;
+  text: (row: number) => string;
+  title?: (row: number) => string;
+  bar?: { color: string; share: (row: number) => number };
+}
+
+export interface Order {
+  key: string;
+  descending: boolean;
+}
+
+interface Props {
+  label: string;
+  columns: Column[];
+  rows: number[];
+  order: Order;
+  setOrder: (order: Order) => void;
+  chosen: number;
+  choose: (row: number) => void;
+  /** What to say in place of rows where there are none. */
+  empty: string;
+  id: string;
+}
+
+const ROW = 26;
+const HEAD = 30;
+const LETTER = 7.3;
+const HEAD_LETTER = 6.5;
+const ARROW = 15;
+const PADDING = 20;
+const BAR = 76;
+const LEAST_NAME = 140;
+const OVERSCAN = 6;
+
+export function Table(props: Props) {
+  const { columns, order, setOrder, chosen, choose, id } = props;
+  const scroller = useRef<HTMLDivElement>(null);
+  const [size, setSize] = useState({ width: 0, height: 260 });
+  const [top, setTop] = useState(0);
+  const [cursor, setCursor] = useState(-1);
+
+  const by = columns.find((column) => column.key === order.key) ?? columns[0]!;
+  const rows = useMemo(
+    () => sorted(props.rows, by.cell, order.descending),
+    [props.rows, by, order.descending],
+  );
+
+  useEffect(() => {
+    const watcher = new ResizeObserver(([entry]) => {
+      const { width, height } = entry!.contentRect;
+      setSize({ width, height });
+    });
+    watcher.observe(scroller.current!);
+    return () => watcher.disconnect();
+  }, []);
+
+  const widths = useMemo(() => columns.map((column) => numberWidth(column, props.rows)), [
+    columns,
+    props.rows,
+  ]);
+  const named = columns.filter((column) => column.name).length;
+  const sum = (of: "bare" | "barred") => widths.reduce((all, width) => all + width[of], 0);
+  // Bars go first where there is little room, then the table scrolls.
+  const bars = size.width >= sum("barred") + named * LEAST_NAME;
+  const fixed = sum(bars ? "barred" : "bare");
+  const nameWidth = Math.max((size.width - fixed) / Math.max(named, 1), LEAST_NAME);
+  const letters = Math.floor((nameWidth - PADDING) / LETTER);
+  const template = columns
+    .map((column, i) =>
+      column.name ? `minmax(${LEAST_NAME}px,1fr)` : `${widths[i]![bars ? "barred" : "bare"]}px`,
+    )
+    .join(" ");
+  const least = fixed + named * LEAST_NAME;
+
+  const show = (place: number) => {
+    const box = scroller.current!;
+    const from = place * ROW;
+    if (from < box.scrollTop) box.scrollTop = from;
+    else if (from + ROW > box.scrollTop + box.clientHeight - HEAD) {
+      box.scrollTop = from + ROW - (box.clientHeight - HEAD);
+    }
+  };
+  // What another view selects comes into view; what is filtered or sorted does not move.
+  useLayoutEffect(() => {
+    const place = chosen < 0 ? -1 : rows.indexOf(chosen);
+    if (place >= 0) show(place);
+    setCursor(place);
+  }, [chosen]);
+  useLayoutEffect(() => {
+    scroller.current!.scrollTop = 0;
+    setCursor(chosen < 0 ? -1 : rows.indexOf(chosen));
+  }, [rows]);
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.target !== scroller.current) return;
+    const page = Math.max(Math.floor((size.height - HEAD) / ROW) - 1, 1);
+    const to: Record<string, number> = {
+      ArrowDown: cursor + 1, ArrowUp: cursor < 0 ? 0 : cursor - 1,
+      PageDown: Math.max(cursor, 0) + page, PageUp: cursor - page,
+      Home: 0, End: rows.length - 1,
+    };
+    const next = to[event.key];
+    if (next !== undefined) {
+      const place = Math.min(Math.max(next, 0), rows.length - 1);
+      setCursor(place);
+      if (place >= 0) show(place);
+    } else if (event.key === "Enter" || event.key === " ") {
+      if (rows[cursor] !== undefined) choose(rows[cursor]!);
+    } else return;
+    event.preventDefault();
+  };
+
+  const first = Math.max(Math.floor(top / ROW) - OVERSCAN, 0);
+  const last = Math.min(Math.ceil((top + size.height) / ROW) + OVERSCAN, rows.length);
+  return (
+    <div
+      class="tp-table"
+      ref={scroller}
+      tabIndex={0}
+      role="grid"
+      aria-label={props.label}
+      aria-rowcount={rows.length + 1}
+      aria-colcount={columns.length}
+      aria-activedescendant={cursor >= first && cursor < last ? `${id}-${cursor}` : undefined}
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      onKeyDown={onKeyDown}
+    >
+      <div class="tp-head" role="row" aria-rowindex={1} style={grid(template, least)}>
+        {columns.map((column) => {
+          const on = column.key === by.key;
+          const next = { key: column.key, descending: on ? !order.descending : !column.name };
+          return (
+            <div
+              key={column.key}
+              role="columnheader"
+              class={column.name ? "tp-left" : ""}
+              aria-sort={on ? (order.descending ? "descending" : "ascending") : "none"}
+            >
+              <button type="button" title={column.about} onClick={() => setOrder(next)}>
+                {on && (
+                  <span class="tp-arrow" aria-hidden="true">
+                    {order.descending ? "↓" : "↑"}
+                  </span>
+                )}
+                {column.head}
+                {column.unit && <small> {column.unit}</small>}
+              </button>
+            </div>
+          );
+        })}
+      </div>
+      <div class="tp-body" role="rowgroup" style={{ height: `${rows.length * ROW}px`, minWidth: `${least}px` }}>
+        {rows.slice(first, last).map((row, i) => {
+          const place = first + i;
+          return (
+            <div
+              key={row}
+              id={`${id}-${place}`}
+              role="row"
+              aria-rowindex={place + 2}
+              aria-selected={row === chosen}
+              class={`tp-row${row === chosen ? " tp-chosen" : ""}${place === cursor ? " tp-cursor" : ""}`}
+              style={{ ...grid(template, least), transform: `translateY(${place * ROW}px)` }}
+              onClick={() => {
+                // Text that was just marked, to be copied, is no click.
+                if (!getSelection()?.toString()) choose(row);
+              }}
+            >
+              {columns.map((column) =>
+                column.name ? (
+                  <Name key={column.key} text={column.text(row)} letters={letters} />
+                ) : (
+                  <div key={column.key} role="gridcell" title={column.title?.(row)}>
+                    <span class={column.cell(row) ? "" : "tp-nil"}>{column.text(row)}</span>
+                    {bars && column.bar && (
+                      <span class="tp-bar">
+                        <i
+                          style={{
+                            width: `${column.bar.share(row) * 100}%`,
+                            background: `var(--tp-${column.bar.color})`,
+                          }}
+                        />
+                      </span>
+                    )}
+                  </div>
+                ),
+              )}
+            </div>
+          );
+        })}
+      </div>
+      {!rows.length && <p class="tp-empty">{props.empty}</p>}
+    </div>
+  );
+}
+
+function Name({ text, letters }: { text: string; letters: number }) {
+  const [head, tail] = halves(text, letters);
+  return (
+    <div role="gridcell" class="tp-left tp-mono tp-name" title={text}>
+      <span>{head}</span>
+      {tail && <span>{tail}</span>}
+    </div>
+  );
+}
+
+function grid(template: string, least: number) {
+  return { gridTemplateColumns: template, minWidth: `${least}px` };
+}
+
+/** Return the pixels that a column of numbers needs, without its bars and with them. */
+function numberWidth(column: Column, rows: number[]): { bare: number; barred: number } {
+  if (column.name) return { bare: 0, barred: 0 };
+  // Smaller letters than those of the numbers, and room for the arrow.
+  const head = (column.head.length + (column.unit?.length ?? -1) + 1) * HEAD_LETTER + ARROW;
+  const longest = rows.reduce((most, row) => Math.max(most, column.text(row).length), 0) * LETTER;
+  return {
+    bare: Math.ceil(Math.max(head, longest) + PADDING),
+    barred: Math.ceil(Math.max(head, longest + (column.bar ? BAR : 0)) + PADDING),
+  };
+}

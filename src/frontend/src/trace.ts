@@ -1,0 +1,164 @@
+// The trace itself: how its bytes come from the kernel, and where they go.
+
+export interface TraceFile {
+  file: string;
+  bytes: Uint8Array;
+}
+
+export type Told = (text: string) => void;
+
+/** Where a trace can be had from. */
+export interface TraceSource {
+  /** Fetch the whole file; `progress` gets what to say meanwhile. */
+  fetch(progress: Told): Promise<TraceFile>;
+  /** Have it written where the kernel runs and return its path, or null if there is no kernel. */
+  path: ((progress: Told) => Promise<string>) | null;
+}
+
+/** The part of a widget's model that is used here. */
+export interface Channel {
+  send(message: unknown): void;
+  on(event: "msg:custom", listen: (message: any, buffers: DataView[]) => void): void;
+  off(event: "msg:custom", listen: (message: any, buffers: DataView[]) => void): void;
+}
+
+const PATIENCE_MS = 2000;
+const GONE = "The kernel that has the trace is gone. Run the cell again.";
+
+/** A trace that the kernel holds: asked for in pieces, since one large message would be refused. */
+export class KernelTrace implements TraceSource {
+  #channel: Channel;
+  #asked = 0;
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  path = async (progress: Told): Promise<string> => {
+    const [answer] = await this.#ask({ kind: "path" }, progress);
+    return String(answer.path);
+  };
+
+  async fetch(progress: Told): Promise<TraceFile> {
+    progress("Preparing the trace …");
+    const [{ size, file }] = await this.#ask({ kind: "trace" }, progress);
+    const bytes = new Uint8Array(size);
+    for (let at = 0; at < size; ) {
+      progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
+      const [, buffer] = await this.#ask({ kind: "chunk", offset: at }, progress);
+      if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece of the trace");
+      bytes.set(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength), at);
+      at += buffer.byteLength;
+    }
+    return { file, bytes };
+  }
+
+  #ask(question: Record<string, unknown>, progress: Told): Promise<[any, DataView | undefined]> {
+    const id = ++this.#asked;
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(
+        () => progress("Waiting for the kernel: it is busy, or was restarted"),
+        PATIENCE_MS,
+      );
+      const listen = (message: any, buffers: DataView[]) => {
+        if (message?.id !== id) return;
+        clearTimeout(late);
+        this.#channel.off("msg:custom", listen);
+        if (message.kind === "error") reject(new Error(message.message));
+        else resolve([message, buffers?.[0]]);
+      };
+      this.#channel.on("msg:custom", listen);
+      try {
+        this.#channel.send({ ...question, id });
+      } catch {
+        listen({ id, kind: "error", message: GONE }, []);
+      }
+    });
+  }
+}
+
+/** A trace that a page carries within itself. */
+export class EmbeddedTrace implements TraceSource {
+  path = null;
+  #file: string;
+  #base64: string;
+
+  constructor(file: string, base64: string) {
+    this.#file = file;
+    this.#base64 = base64;
+  }
+
+  async fetch(): Promise<TraceFile> {
+    const text = atob(this.#base64);
+    return { file: this.#file, bytes: Uint8Array.from(text, (c) => c.charCodeAt(0)) };
+  }
+}
+
+export function megabytes(bytes: number): string {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+}
+
+/** Hand a file to the browser's downloads. */
+export function save({ file, bytes }: TraceFile): void {
+  const url = URL.createObjectURL(new Blob([bytes as BlobPart], { type: "application/gzip" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = file;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+export const PERFETTO = "https://ui.perfetto.dev";
+const PING_MS = 50;
+const GIVE_UP_MS = 60_000;
+
+/** Hand a trace to a Perfetto window, which says when it can take it. */
+export function openInPerfetto(window_: Window, trace: TraceFile, title: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = (error?: Error) => {
+      clearInterval(ping);
+      removeEventListener("message", listen);
+      if (error) reject(error);
+      else resolve();
+    };
+    const listen = (event: MessageEvent) => {
+      if (event.source !== window_ || event.origin !== PERFETTO || event.data !== "PONG") return;
+      const buffer = trace.bytes.buffer as ArrayBuffer;
+      const perfetto = { buffer, title: plain(title), fileName: trace.file, localOnly: false };
+      window_.postMessage({ perfetto }, PERFETTO, [buffer]);
+      end();
+    };
+    const started = Date.now();
+    const ping = setInterval(() => {
+      if (window_.closed) end(new Error("its window was closed"));
+      else if (Date.now() - started > GIVE_UP_MS) end(new Error("it did not answer for a minute"));
+      // To any origin: until it has loaded, the window is not Perfetto's yet. It tells nothing.
+      else window_.postMessage("PING", "*");
+    }, PING_MS);
+    addEventListener("message", listen);
+  });
+}
+
+/** Return a title with what Perfetto takes. */
+export function plain(title: string): string {
+  return title.replaceAll("µ", "u").replace(/[^A-Za-z0-9.\-_#:/?=&;%+$]+/g, " ").trim();
+}
+
+/** Put a text on the clipboard; false where the browser does not let us. */
+export async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // No secure context, or not allowed: the old way needs a field that is selected.
+    const field = document.createElement("textarea");
+    field.value = text;
+    field.style.position = "fixed";
+    field.style.opacity = "0";
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
+}

@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { idle, layout, panned, spanAt, ticks, zoomed } from "../src/lanes.ts";
+import type { Strip } from "../src/payload.ts";
+import { example } from "./example.ts";
+
+const strip = example().strip!;
+
+test("rows stand under each other, and the axis under all", () => {
+  const { lanes, rows, axis, height } = layout(strip);
+  const tops = rows.flat().map((row) => row.top);
+  assert.deepEqual(tops, [15, 29, 43, 74]);
+  assert.deepEqual(lanes.map((lane) => [lane.top, lane.height]), [[15, 40], [74, 16]]);
+  assert.equal(axis, 94);
+  assert.equal(height, 112);
+});
+
+test("idle is what no span covers, ends included", () => {
+  assert.deepEqual(idle(strip, 1), [[0, 30], [50, 60], [80, 100]]);
+  const full: Strip = { ...strip, spans: { ...strip.spans, start_us: [0, 0, 0, 0, 0, 40], duration_us: [9, 9, 9, 9, 45, 60] } };
+  assert.deepEqual(idle(full, 1), []);
+});
+
+test("the span under a point is the nearest within the slack", () => {
+  const { spans } = strip;
+  assert.equal(spanAt(spans, 1, 0, 40, 0), 4);
+  assert.equal(spanAt(spans, 1, 0, 52, 1), -1);
+  assert.equal(spanAt(spans, 1, 0, 52, 3), 4);
+  assert.equal(spanAt(spans, 1, 0, 58, Infinity), 5);
+  assert.equal(spanAt(spans, 0, 0, 40, 3), -1);
+});
+
+test("zooming keeps the time under the pointer, and the view within the run", () => {
+  assert.deepEqual(zoomed({ from: 0, to: 100 }, 100, 0.5, 50), { from: 25, to: 75 });
+  assert.deepEqual(zoomed({ from: 0, to: 100 }, 100, 0.5, 0), { from: 0, to: 50 });
+  assert.deepEqual(zoomed({ from: 40, to: 60 }, 100, 100, 50), { from: 0, to: 100 });
+  const deep = zoomed({ from: 40, to: 41 }, 100, 1e-9, 40.5);
+  assert.ok(Math.abs(deep.to - deep.from - 0.01) < 1e-9);
+});
+
+test("panning stops at the ends", () => {
+  assert.deepEqual(panned({ from: 10, to: 30 }, 100, -20), { from: 0, to: 20 });
+  assert.deepEqual(panned({ from: 10, to: 30 }, 100, 500), { from: 80, to: 100 });
+});
+
+test("the axis has round times", () => {
+  assert.deepEqual(ticks({ from: 0, to: 100 }, 500, 90), [0, 20, 40, 60, 80, 100]);
+  assert.deepEqual(ticks({ from: 3, to: 5 }, 300, 90), [3, 4, 5]);
+  assert.deepEqual(ticks({ from: 0, to: 0 }, 300, 90), []);
+});

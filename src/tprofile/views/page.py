@@ -1,0 +1,81 @@
+"""A Profile as HTML that holds all it needs: a table that shows anywhere, and the bundle with its
+data, which takes the table's place where scripts may run."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from .figures import headline
+from .html import html
+from .payload import encode, payload
+
+if TYPE_CHECKING:
+    from ..result import Profile
+
+STATIC = Path(__file__).parents[1] / "static"
+
+MOST_TRACE_BYTES = 16_000_000
+"""Of the trace file that a document carries: a browser reads all of it before it shows a thing."""
+
+
+def page(profile: Profile, shown: dict[str, Any], sort: str | None, limit: int | None) -> str:
+    """Return a payload of the profile as a piece of HTML, for the output of a notebook's cell."""
+    return _held(profile, shown, sort, limit, trace=None)
+
+
+def document(profile: Profile) -> str:
+    """Return the profile as a whole HTML document, with its trace if that is not too large."""
+    title = headline(profile)
+    said = f"{title.lead}: {title.text}" if title.lead else title.text
+    body = _held(profile, payload(profile), None, 15, trace=_trace(profile))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>tprofile: {escape(said)}</title>"
+        "<style>:root{color-scheme:light dark}body{margin:16px auto;max-width:1280px;"
+        f"padding:0 16px}}</style></head>\n<body>{body}</body></html>\n"
+    )
+
+
+def trace_name(shown: dict[str, Any]) -> str:
+    """Return the name under which the trace of a payload is saved."""
+    return f"tprofile-{shown['id'][:8]}.json.gz"
+
+
+def _held(
+    profile: Profile,
+    shown: dict[str, Any],
+    sort: str | None,
+    limit: int | None,
+    trace: bytes | None,
+) -> str:
+    held: dict[str, Any] = {"payload": shown, "trace": None}
+    if trace is not None:
+        held["trace"] = {
+            "file": trace_name(shown),
+            "base64": base64.b64encode(trace).decode("ascii"),
+        }
+    style = (STATIC / "widget.css").read_text(encoding="utf-8")
+    script = (STATIC / "widget.js").read_text(encoding="utf-8")
+    # The widget hides the piece that bears its payload's id.
+    return (
+        f'<div class="tp-static" data-tp-id="{escape(shown["id"])}"><style>{style}</style>'
+        f'<div class="tp-place">{html(profile, sort, limit)}</div>'
+        f'<script type="application/json">{_inert(encode(held))}</script>'
+        f'<script type="module">{script}</script></div>'
+    )
+
+
+def _inert(json: str) -> str:
+    """Return JSON in which nothing can end, or comment out, the script element around it."""
+    return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _trace(profile: Profile) -> bytes | None:
+    with TemporaryDirectory(prefix="tprofile-") as folder:
+        file = Path(profile.export_trace(Path(folder, "trace.json.gz")))
+        return file.read_bytes() if file.stat().st_size <= MOST_TRACE_BYTES else None

@@ -1,0 +1,239 @@
+"""The sentence, the five figures, and why one of them is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from traces import RECORDED, note, op, profile, recorded, work
+
+import tprofile
+from tprofile.views.figures import Headline, details, figures, headline
+
+RUN = "tprofile::run"
+KEYS = ["wall", "busy", "launches", "overhead", "first"]
+
+
+def told(one: tprofile.Profile) -> dict[str, tuple[str, str]]:
+    found = figures(one)
+    assert [figure.key for figure in found] == KEYS
+    return {figure.key: (figure.value, figure.label) for figure in found}
+
+
+def measured(*, busy: float = 590, devices: int = 1, **recorded_: Any) -> tprofile.Profile:
+    """Return a profiled run of 2250 µs in which devices work, device 1 half as long as device 0."""
+    events = [note(RUN, 0, 2250, 1), op("a", 1, 900, 2)]
+    events += [work("k", 10, busy / (i + 1), 0, 2, device=i) for i in range(devices)]
+    known = {"profiled": 1, "platform": "CUDA", "warmup_s": [0.182, 1.52e-3, 1.54e-3, 1.55e-3]}
+    return profile(*events, recorded={**known, **recorded_})
+
+
+def test_all_is_measured() -> None:
+    one = measured()
+    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 1.54 ms run")
+    assert details(one) == [
+        "5 runs: 4 warm-up, 1 profiled", "CUDA 0 busy 590 µs of each run, 38.3 %",
+    ]  # fmt: skip
+    assert told(one) == {
+        "wall": ("1.54 ms", "per run, not profiled, ±1.0 %"),
+        "busy": ("38.3 %", "CUDA 0 busy"),
+        "launches": ("1", "launch per run, median kernel 590 µs"),
+        "overhead": ("1.46×", "slower under the profiler"),
+        "first": ("182 ms", "first run, not profiled"),
+    }
+
+
+def test_of_a_recorded_trace() -> None:
+    one = recorded("item_in_loop")
+    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 2.10 ms run")
+    assert details(one) == [
+        "3 runs, by the ProfilerStep marks of the trace",
+        "CUDA 0 (NVIDIA H200) busy 593 µs of each run, 28.2 %",
+    ]
+    assert told(one) == {
+        "wall": ("2.10 ms", "per run, under the profiler"),
+        "busy": ("28.2 %", "CUDA 0 busy"),
+        "launches": ("90", "launches per run, median kernel 4.83 µs"),
+        "overhead": ("–", "slower under the profiler: no unprofiled run"),
+        "first": ("–", "first run: no warm-up was recorded"),
+    }
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_recorded_trace_has_its_two_numbers(name: str) -> None:
+    one = recorded(name)
+    found = headline(one)
+    assert found.lead is None
+    assert found.text.startswith("the GPU works ")
+    figure = told(one)
+    assert found.text.endswith(f" of a {figure['wall'][0]} run")
+    assert [figure[key][0] == "–" for key in KEYS] == [False] * 3 + [True] * 2
+
+
+def test_of_several_devices_the_busiest() -> None:
+    one = measured(devices=2)
+    assert headline(one).text == "the busiest of 2 GPUs works 0.59 ms of a 1.54 ms run"
+    assert told(one)["busy"] == ("38.3 %", "busiest of 2 GPUs busy")
+    assert details(one)[1:] == [
+        "CUDA 0 busy 590 µs of each run, 38.3 %", "CUDA 1 busy 295 µs of each run, 19.2 %",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("platform", "word"), [("CUDA", "GPU"), ("HIP", "GPU"), ("XPU", "XPU"), ("\u202eX", r"\u202eX")]
+)
+def test_what_a_person_calls_a_device(platform: str, word: str) -> None:
+    one = measured(platform=platform, devices=3)
+    assert headline(one).text.startswith(f"the busiest of 3 {word}s works ")
+    assert told(one)["busy"][1] == f"busiest of 3 {word}s busy"
+    assert told(measured(platform=platform))["busy"][1].endswith("X 0 busy") == (word[-1] == "X")
+
+
+def test_a_device_that_is_busier_than_a_run_is_long() -> None:
+    one = measured(busy=1600)
+    assert headline(one).text == "the GPU works all of a 1.54 ms run"
+    assert told(one)["busy"] == ("100.0 %", "CUDA 0 busy")
+
+
+def test_copies_without_kernels() -> None:
+    one = profile(op("a", 0, 9, 1), work("Memset", 3, 2, 0, 1, cat="gpu_memset"))
+    assert told(one)["launches"] == ("0", "launches per run, no kernels")
+
+
+@pytest.mark.parametrize(
+    ("warmup_us", "figure"),
+    [
+        (1125, ("2.00×", "slower under the profiler")),
+        (2250 / 1.006, ("1.01×", "slower under the profiler")),
+        (2250 / 1.004, ("1.00×", "the unprofiled time, under the profiler")),
+        (2250, ("1.00×", "the unprofiled time, under the profiler")),
+        (2250 / 0.996, ("1.00×", "the unprofiled time, under the profiler")),
+        (2500, ("0.90×", "of the unprofiled time, under the profiler")),
+        (0, ("–", "slower under the profiler: the run was too short for the clock")),
+    ],
+)
+def test_overhead(warmup_us: float, figure: tuple[str, str]) -> None:
+    one = measured(warmup_s=[1.0, *[warmup_us / 1e6] * 2])
+    assert told(one)["overhead"] == figure
+
+
+def test_a_run_too_short_for_the_clock() -> None:
+    one = measured(warmup_s=[0.0] * 4)
+    assert headline(one) == Headline(None, "the GPU works 590 µs of each run")
+    assert told(one) == {
+        "wall": ("0.00 µs", "per run, not profiled"),
+        "busy": ("–", "GPU busy: the run was too short for the clock"),
+        "launches": ("1", "launch per run, median kernel 590 µs"),
+        "overhead": ("–", "slower under the profiler: the run was too short for the clock"),
+        "first": ("0.00 µs", "first run, not profiled"),
+    }
+
+
+def test_without_a_warm_up() -> None:
+    one = measured(warmup_s=[])
+    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 2.25 ms run")
+    figure = told(one)
+    assert figure["wall"] == ("2.25 ms", "per run, under the profiler")
+    assert figure["overhead"] == ("–", "slower under the profiler: no unprofiled run")
+    assert figure["first"] == ("–", "first run: no warm-up")
+    # One run alone is the first, and no wall.
+    first = told(measured(warmup_s=[0.5]))
+    assert first["first"] == ("500 ms", "first run, not profiled")
+    assert first["overhead"] == ("–", "slower under the profiler: no unprofiled run")
+
+
+@pytest.mark.parametrize(
+    ("recorded_", "reason"),
+    [
+        ({"platform": "CPU", "cuda_available": False}, "torch sees no CUDA device here"),
+        ({"platform": "CPU", "cuda_available": True}, "only the CPU was recorded"),
+        ({}, "no device work was recorded"),
+    ],
+)
+def test_cpu_only(recorded_: dict[str, Any], reason: str) -> None:
+    one = profile(note(RUN, 0, 1540, 1), op("a", 1, 9), recorded={"profiled": 1, **recorded_})
+    assert headline(one) == Headline("CPU only", "a run takes 1.54 ms")
+    assert details(one) == ["1 run, profiled, no warm-up", reason]
+    assert told(one) == {
+        "wall": ("1.54 ms", "per run, under the profiler"),
+        "busy": ("–", f"GPU busy: {reason}"),
+        "launches": ("–", f"launches: {reason}"),
+        "overhead": ("–", "slower under the profiler: no unprofiled run"),
+        "first": ("–", "first run: no warm-up"),
+    }
+
+
+def test_no_operator() -> None:
+    one = profile(note(RUN, 0, 10), recorded={"profiled": 1})
+    assert details(one) == [
+        "1 run, profiled, no warm-up", "no torch operator ran in it", "no device work was recorded",
+    ]  # fmt: skip
+
+
+STOPPED = {
+    "warmup_s": [3e-3, 2e-3], "profiled": 0, "platform": "CUDA",
+    "stopped": {"by": "KeyboardInterrupt", "during": "profiled run 1 of 3"},
+}  # fmt: skip
+
+
+def test_stopped_in_the_only_run() -> None:
+    one = profile(note(RUN, 0, 20, 1), op("a", 5, 10, 2), work("k", 6, 5, 0, 2), recorded=STOPPED)
+    assert headline(one) == Headline("Stopped", "by KeyboardInterrupt in profiled run 1 of 3")
+    assert details(one) == [
+        "2 runs: 2 warm-up; stopped by KeyboardInterrupt in profiled run 1 of 3",
+        "the tables are of the run that was stopped, up to there",
+    ]
+    # THEN what was measured before is a figure, and nothing per run
+    assert told(one) == {
+        "wall": ("2.00 ms", "per run, not profiled"),
+        "busy": ("–", "GPU busy: the run was stopped"),
+        "launches": ("–", "launches: the run was stopped"),
+        "overhead": ("–", "slower under the profiler: the run was stopped"),
+        "first": ("3.00 ms", "first run, not profiled"),
+    }
+    alone = profile(note(RUN, 0, 20, 1), work("k", 6, 5), recorded={**STOPPED, "warmup_s": []})
+    assert told(alone)["wall"] == ("–", "time of a run: the run was stopped")
+
+
+def test_stopped_after_a_run_that_counts() -> None:
+    one = measured(stopped={"by": "ValueError", "during": "profiled run 2 of 3"})
+    assert headline(one).lead is None
+    assert details(one)[0].endswith("; stopped by ValueError in profiled run 2 of 3")
+
+
+def test_stopped_by_nobody_knows_what() -> None:
+    one = profile(note(RUN, 0, 20), op("a", 5, 10), recorded={"profiled": 0})
+    assert headline(one) == Headline("Stopped", "before the first profiled run was over")
+
+
+def test_stopped_ahead_of_all_that_is_profiled() -> None:
+    one = profile(recorded={**STOPPED, "stopped": {"by": "E\n", "during": "warm-up run 3 of 4"}})
+    assert headline(one) == Headline("Stopped", r"by E\n in warm-up run 3 of 4")
+    assert told(one)["busy"] == ("–", "GPU busy: nothing was profiled")
+    assert told(one)["first"] == ("3.00 ms", "first run, not profiled")
+
+
+def test_nothing() -> None:
+    one = profile()
+    assert headline(one) == Headline(None, "nothing was profiled")
+    assert details(one) == ["no runs: the trace is empty"]
+    assert told(one) == {
+        "wall": ("–", "time of a run: nothing was profiled"),
+        "busy": ("–", "GPU busy: nothing was profiled"),
+        "launches": ("–", "launches: nothing was profiled"),
+        "overhead": ("–", "slower under the profiler: nothing was profiled"),
+        "first": ("–", "first run: no warm-up was recorded"),
+    }
+
+
+def test_hidden_characters_of_a_trace_are_shown() -> None:
+    one = profile(
+        op("a", 0, 10, 1), work("k", 2, 3, 0, 1), deviceProperties=[{"id": 0, "name": "x\x1b[1m"}]
+    )
+    assert details(one)[1] == r"CUDA 0 (x\x1b[1m) busy 3.00 µs of each run, 30.0 %"
+
+
+def test_a_small_part_keeps_its_own_unit() -> None:
+    # In the unit of the wall it would have no digits left.
+    assert headline(measured(busy=20)).text == "the GPU works 20.0 µs of a 1.54 ms run"
+    assert headline(measured(busy=200)).text == "the GPU works 0.20 ms of a 1.54 ms run"

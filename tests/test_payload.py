@@ -1,0 +1,406 @@
+"""What page and widget are given: equal to the frames, small whatever the trace, and honest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from typing import Any
+
+import pytest
+from traces import PUBLIC, RECORDED, Event, call, note, op, profile, recorded, slice_, work
+
+import tprofile
+from tprofile import TprofileError
+from tprofile.views.figures import figures
+from tprofile.views.payload import encode, payload
+from tprofile.views.tables import operator_table
+from tprofile.views.words import device_label, visible
+
+Payload = dict[str, Any]
+
+PUBLIC_NAMES = sorted(p.name.removesuffix(".json.gz") for p in PUBLIC.glob("*.json.gz"))
+
+
+def size(value: Any) -> int:
+    return len(encode(value).encode())
+
+
+def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
+    """Return the payload, having asserted what holds of each."""
+    found = payload(one, sort)
+    assert json.loads(encode(found)) == found
+    assert list(found) == [
+        "id", "headline", "details", "figures", "warnings", "device", "runs", "names", "whole",
+        "operators", "kernels", "strip", "left_out",
+    ]  # fmt: skip
+    assert size(found) <= 130_000
+    assert len(set(found["names"])) == len(found["names"])
+    assert all(name == visible(name) for name in found["names"])
+    assert re.fullmatch("[0-9a-f]{16}", found["id"])
+    used = set(found["operators"]["columns"]["name"])
+    for key in ("name", "operator", "device", "grid", "block"):
+        used |= set(found["kernels"]["columns"].get(key, []))
+    if found["strip"] is not None:
+        spans = found["strip"]["spans"]
+        used |= {*spans["name"], *spans["operator"]}
+        assert len(spans["lane"]) <= 1200
+        n = len(spans["lane"])
+        assert {k: len(v) for k, v in spans.items() if v is not None and len(v) != n} == {}
+    assert used - {None} == set(range(len(found["names"])))
+    for table in ("operators", "kernels"):
+        columns = [v for v in found[table]["columns"].values() if v is not None]
+        assert len({len(v) for v in columns}) == 1
+        assert size(columns) <= 40_000
+    return found
+
+
+def spelled(found: Payload, indices: list[int | None]) -> list[str | None]:
+    return [None if i is None else found["names"][i] for i in indices]
+
+
+def small() -> tprofile.Profile:
+    """Return two runs of a named device, with an annotation of an operator's name."""
+    events: list[Event] = []
+    for i, at in enumerate((0, 100)):
+        ext = 10 * i
+        events += [
+            note("tprofile::run", at, 40 + i, ext + 1),
+            note("aten::a", at + 1, 30, ext + 2),
+            op("aten::a", at + 2, 20, ext + 3), op("aten::b", at + 3, 10, ext + 4),
+            op("aten::c", at + 25, 2, ext + 5),
+            call("cudaLaunchKernel", at + 4, 3.5, ext + 1, ext + 4),
+            work("k", at + 10, 6.125, ext + 1, ext + 4, grid=[1, 2, 3], block=[64, 1, 1],
+                 **{"est. achieved occupancy %": 50}),
+            work("Memset", at + 20, 1, 0, 0, cat="gpu_memset"),
+        ]  # fmt: skip
+    told = {"profiled": 2, "platform": "CUDA", "warmup_s": [1e-3, 3e-5], "notes": ["mind\nthis"]}
+    return profile(*events, recorded=told, deviceProperties=[{"id": 0, "name": "Fast"}])
+
+
+def test_the_whole_of_a_small_one() -> None:
+    found = sound(small())
+    assert len(found.pop("id")) == 16
+    assert found == {
+        "headline": {"lead": None, "text": "the GPU works 7.12 µs of a 30.0 µs run"},
+        "details": [
+            "4 runs: 2 warm-up, 2 profiled", "CUDA 0 (Fast) busy 7.12 µs of each run, 23.8 %",
+        ],
+        "figures": [
+            {"key": "wall", "value": "30.0 µs", "label": "per run, not profiled"},
+            {"key": "busy", "value": "23.8 %", "label": "CUDA 0 busy"},
+            {"key": "launches", "value": "1", "label": "launch per run, median kernel 6.12 µs"},
+            {"key": "overhead", "value": "1.35×", "label": "slower under the profiler"},
+            {"key": "first", "value": "1.00 ms", "label": "first run, not profiled"},
+        ],
+        "warnings": [
+            r"mind\nthis",
+            "the wall is that of a single unprofiled run: its spread is unknown",
+            "14 % of the device time was launched outside all recorded operators (CUDA graphs, "
+            "other threads, libraries): it is in the kernels, in no operator's row",
+        ],
+        "device": "CUDA",
+        "runs": 2,
+        "names": [
+            "aten::b", "aten::a", "aten::a (annotation)", "cudaLaunchKernel", "aten::c",
+            "k", "CUDA 0", "[1, 2, 3]", "[64, 1, 1]", "Memset",
+        ],
+        "whole": {"self_cpu_us": 60, "self_device_us": 14.25},
+        "operators": {
+            "of": 5,
+            "sort": "self_device_us",
+            "columns": {
+                "name": [0, 1, 2, 3, 4],
+                "calls": [2, 2, 2, 2, 2],
+                "self_cpu_us": [13, 20, 16, 7, 4],
+                "cpu_us": [20, 40, 60, 7, 4],
+                "self_device_us": [12.25, 0, 0, 0, 0],
+                "device_us": [12.25, 12.25, 12.25, 0, 0],
+            },
+        },
+        "kernels": {
+            "of": 2,
+            "sort": "device_us",
+            "columns": {
+                "name": [5, 9], "operator": [0, None], "device": [6, 6], "stream": [7, 7],
+                "calls": [2, 2], "device_us": [12.25, 2], "mean_us": [6.125, 1],
+                "min_us": [6.125, 1], "median_us": [6.125, 1], "max_us": [6.125, 1],
+                "grid": [7, None], "block": [8, None], "occupancy": [50, None],
+            },
+        },
+        "strip": {
+            "run": 1, "of": 2, "wall_us": 40, "resolution_us": 0,
+            "lanes": [
+                {"kind": "cpu", "label": "CPU", "rows": 3},
+                {"kind": "device", "label": "CUDA 0", "rows": 1},
+            ],
+            "spans": {
+                "lane": [0, 0, 0, 0, 1, 1], "row": [0, 0, 1, 2, 0, 0], "kind": [0, 0, 1, 2, 4, 5],
+                "start_us": [2, 25, 3, 4, 10, 20], "duration_us": [20, 2, 10, 3.5, 6.125, 1],
+                "count": None, "busy_us": None,
+                "name": [1, 4, 0, 3, 5, 9], "operator": [None, None, None, None, 0, None],
+                "launch": [-1, -1, -1, -1, 3, -1],
+            },
+        },
+        "left_out": [],
+    }  # fmt: skip
+
+
+def test_without_a_device_its_columns_are_absent_rather_than_zero() -> None:
+    found = sound(profile(op("a", 0, 10)))
+    assert found["headline"]["lead"] == "CPU only"
+    assert found["whole"] == {"self_cpu_us": 10, "self_device_us": None}
+    assert found["operators"] == {
+        "of": 1, "sort": "self_cpu_us",
+        "columns": {"name": [0], "calls": [1], "self_cpu_us": [10], "cpu_us": [10],
+                    "self_device_us": None, "device_us": None},
+    }  # fmt: skip
+    assert found["kernels"]["of"] == 0
+    assert set(map(len, found["kernels"]["columns"].values())) == {0}
+    assert "grid" not in found["kernels"]["columns"]
+
+
+def test_a_device_without_operators_is_measured() -> None:
+    found = sound(profile(work("k", 0, 5)))
+    assert found["whole"] == {"self_cpu_us": 0, "self_device_us": 5}
+    assert found["operators"]["columns"]["self_device_us"] == []
+
+
+def test_nothing() -> None:
+    found = sound(profile())
+    assert (found["runs"], found["names"], found["strip"]) == (1, [], None)
+    assert found["operators"]["of"] == found["kernels"]["of"] == 0
+    assert found["headline"] == {"lead": None, "text": "nothing was profiled"}
+
+
+def test_each_has_an_id_of_its_own() -> None:
+    one = small()
+    assert payload(one)["id"] != payload(one)["id"]
+
+
+@pytest.mark.parametrize("name", [*RECORDED, *PUBLIC_NAMES])
+def test_columns_are_the_frames(name: str) -> None:
+    one = recorded(name) if name in RECORDED else tprofile.load(PUBLIC / f"{name}.json.gz")
+    found = sound(one)
+    assert [f for f in found["left_out"] if not f.startswith(("strip: neigh", "names: "))] == []
+
+    def same(values: list[Any], frame: list[Any]) -> bool:
+        return len(values) == len(frame) and all(
+            math.isnan(f) if v is None else abs(v - f) <= 5.0001e-4
+            for v, f in zip(values, frame, strict=True)
+        )
+
+    table = operator_table(one, limit=None)
+    columns = found["operators"]["columns"]
+    shown = [visible(cells[0]) for cells in table.rows]
+    names = spelled(found, columns["name"])
+    assert [n if len(s) <= 4000 else s for n, s in zip(names, shown, strict=True)] == shown
+    frame = one.operators.sort_values(found["operators"]["sort"], ascending=False, kind="stable")
+    for key in set(columns) - {"name"}:
+        if columns[key] is None:
+            assert frame[key].isna().all()
+        else:
+            assert same(columns[key], frame[key].tolist()), key
+
+    columns, frame = found["kernels"]["columns"], one.kernels
+    assert set(columns) == set(frame.columns) - {"category"}
+    for key in columns:
+        if key == "device":
+            labels = [device_label(one, i) for i in frame["device"]]
+            assert spelled(found, columns[key]) == labels
+        elif key in ("name", "operator", "grid", "block"):
+            texts = [None if t is None else visible(t) for t in frame[key]]
+            assert spelled(found, columns[key]) == texts, key
+        else:
+            assert same(columns[key], frame[key].tolist()), key
+
+    strip, drawn = one.strip, found["strip"]
+    assert strip is not None
+    spans = drawn["spans"]
+    if drawn["resolution_us"] == strip.resolution_us:
+        for key in ("lane", "row", "kind", "launch"):
+            assert spans[key] == getattr(strip, key).tolist()
+        for key in ("start_us", "duration_us"):
+            assert same(spans[key], getattr(strip, key).tolist())
+        shown = [None if t is None else visible(t) for t in strip.name]
+        assert max(len(t or "") for t in shown or [""]) < 4000
+        assert spelled(found, spans["name"]) == shown
+    events = spans["count"] or [1] * len(spans["lane"])
+    assert sum(events) == len(strip.whole or strip)
+    assert found["figures"] == [dataclasses.asdict(figure) for figure in figures(one)]
+
+
+SIZES = {"matmul_add_64": 2_500, "item_in_loop": 20_000, "mlp_train": 20_000,
+         "resnet18_train": 60_000}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_usual_one_is_small(name: str) -> None:
+    assert SIZES[name] * 0.8 < size(payload(recorded(name))) < SIZES[name]
+
+
+def test_a_strip_of_many_spans_is_drawn_coarser() -> None:
+    found = sound(recorded("resnet18_train"))
+    strip = found["strip"]
+    assert (strip["resolution_us"], len(strip["spans"]["lane"])) == (29.304, 674)
+    assert sum(strip["spans"]["count"]) == 1712
+    assert strip["spans"]["busy_us"] != strip["spans"]["duration_us"]
+    # The chart itself says so
+    assert found["left_out"] == []
+
+
+@pytest.mark.parametrize("sort", ["name", "calls", "self_cpu_us", "cpu_us", "device_us"])
+def test_sorted_by_a_column(sort: str) -> None:
+    one = recorded("mlp_train")
+    found = sound(one, sort)
+    assert found["operators"]["sort"] == sort
+    rows = operator_table(one, sort, None).rows
+    assert spelled(found, found["operators"]["columns"]["name"]) == [cells[0] for cells in rows]
+
+
+def test_a_wrong_sort_is_told_as_by_the_text() -> None:
+    for show in (payload, lambda one, sort: one.text(sort)):
+        with pytest.raises(TprofileError, match=r"sorted by 'colour'\. Choose one of name, calls,"):
+            show(small(), "colour")
+
+
+CJK = "模型分析器操作符内核设备"
+
+
+def many(n: int, length: int) -> tprofile.Profile:
+    """Return n operators with a kernel each, whose names have this many characters."""
+    events: list[Event] = []
+    for i in range(n):
+        name = f"{i:05}" + CJK * (length // len(CJK) + 1)
+        events += [op("o" + name[: length - 1], 10 * i, 9, i + 1),
+                   work("k" + name[: length - 1], 10 * i + 3, 1 + i / 1000, 0, i + 1)]  # fmt: skip
+    return profile(*events)
+
+
+def test_five_thousand_long_names_are_capped_by_bytes() -> None:
+    found = sound(many(5000, 300))
+    kept = len(found["operators"]["columns"]["name"])
+    kernels = len(found["kernels"]["columns"]["name"])
+    assert (kept, kernels) == (43, 42)
+    # THEN those with the most time are kept, and it is said what was left out
+    assert spelled(found, found["operators"]["columns"]["name"])[0][:6] == "o04999"
+    assert found["left_out"] == [
+        "operators: the 43 with most self CUDA time of 5,000 are here; all are in "
+        "Profile.operators",
+        "kernels: the 42 with most CUDA time of 5,000 are here; all are in Profile.kernels",
+    ]
+    # AND the whole is that of all
+    assert found["whole"]["self_cpu_us"] == 45_000
+    by_name = sound(many(5000, 300), "name")
+    assert by_name["left_out"][0] == (
+        "operators: the first 43 by name of 5,000 are here; all are in Profile.operators"
+    )
+
+
+def test_many_short_names_fill_the_room() -> None:
+    found = sound(many(5000, 12))
+    names = found["names"]
+    for table in ("operators", "kernels"):
+        columns = [v for v in found[table]["columns"].values() if v is not None]
+        texts = sum(size(names[i]) + 1 for i in found[table]["columns"]["name"])
+        assert 38_500 < size(columns) + texts <= 40_000
+
+
+def test_a_name_of_a_hundred_thousand_characters_is_cut_in_its_middle() -> None:
+    found = sound(many(12, 100_000))
+    for name in found["names"]:
+        if name.startswith(("o", "k")):
+            head, tail = name.split(" … 96,020 characters left out … ")
+            assert (len(head), len(tail)) == (1990, 1990)
+    assert [s.split(":")[0] for s in found["left_out"]] == [
+        "operators",
+        "kernels",
+        "strip",
+        "names",
+    ]
+    assert found["left_out"][-1] == "names: 9 of more than 4,000 characters are cut in their middle"
+
+
+def test_a_strip_has_the_names_that_there_is_room_for() -> None:
+    # GIVEN more kernels of long names than there is room for, the last devices' the longest
+    events = [op("o" + CJK * 330, 0, 900)]
+    for i in range(18):
+        for n in range(8):
+            cat = "kernel" if n % 2 else "gpu_memcpy"
+            name = f"{i:02} {n} k" + CJK * 330
+            events.append(work(name, 10, 100 + i, device=i, stream=n // 2, cat=cat))
+    found = sound(profile(*events))
+    strip = found["strip"]
+    spans = strip["spans"]
+    # THEN all of them are drawn, and those have names that the table has, or that are longest
+    assert (len(spans["lane"]), strip["resolution_us"]) == (1 + 16 * 4 * 2, 0)
+    named = [d for d, n in zip(spans["duration_us"], spans["name"], strict=True) if n is not None]
+    assert sorted(named) == [115, 115, 900]
+    assert found["left_out"] == [
+        "kernels: the 3 with most CUDA time of 144 are here; all are in Profile.kernels",
+        "strip: 2 more devices are not drawn",
+        "strip: there was no room for 126 of the names",
+    ]
+
+
+@pytest.mark.parametrize("char", ["\U000e0001", "\u200b", '"', "\\", "\U0001f680", "\x00", " "])
+@pytest.mark.parametrize("length", [3, 3_999, 4_000, 4_001, 20_000])
+def test_names_of_any_kind_fit(char: str, length: int) -> None:
+    # GIVEN such a name in every place there is
+    name = char * length
+    stuck = slice_("cpu_op", name, 0, 5, 100, name)
+    found = sound(
+        profile(
+            op(name, 0, 10, 1), stuck, call(name, 2, 2, 7, 1),
+            *(work(f"{name}{i}", 5, 3, 7, 1, device=i) for i in range(20)),
+            slice_("kernel", name, 5, 3, name, name, device=name, stream=name),
+            deviceProperties=[{"id": i, "name": name} for i in range(20)],
+            recorded={"notes": [name] * 50, "platform": name},
+        )
+    )  # fmt: skip
+    assert all(len(n) <= 4_070 for n in found["names"])
+    assert all(len(figure["label"]) <= 250 for figure in found["figures"])
+    assert len(found["device"]) <= 150
+
+
+def test_escapes_may_take_the_place_of_more_than_is_said() -> None:
+    one = profile(op("\x01" * 5_000, 0, 1), op("\x01" * 2_000, 0, 1))
+    cut = {n.split(" … ")[1] for n in payload(one)["names"]}
+    assert cut == {"more than 1,020 characters left out", "4,020 characters left out"}
+
+
+def test_many_long_warnings_are_capped() -> None:
+    found = sound(profile(op("a", 0, 1), recorded={"notes": [f"note {i}" for i in range(45)]}))
+    assert found["warnings"] == [f"note {i}" for i in range(20)]
+    assert found["left_out"] == ["warnings: the first 20 of 45 are here"]
+    found = sound(profile(op("a", 0, 1), recorded={"notes": [CJK * 1000] * 45}))
+    assert size(found["warnings"]) <= 12_000
+    assert found["left_out"] == ["warnings: the first 4 of 45 are here"]
+    assert (
+        found["warnings"][0]
+        == (CJK * 41)[:490] + " … 11,020 characters left out … " + ((CJK * 41)[-490:])
+    )
+
+
+def test_many_devices_are_capped() -> None:
+    found = sound(profile(op("a", 0, 90, 1), *(work("k", 5, 3 + i, device=i) for i in range(99))))
+    assert len(found["details"]) == 20
+    assert "details: the first 20 of 100 are here" in found["left_out"]
+    assert "strip: 83 more devices are not drawn" in found["left_out"]
+
+
+def test_hostile_names_survive() -> None:
+    one = recorded("hostile_names")
+    found = sound(one)
+    assert found["left_out"] == ["names: 1 of more than 4,000 characters are cut in their middle"]
+    shown = [visible(cells[0]) for cells in operator_table(one, limit=None).rows]
+    names = spelled(found, found["operators"]["columns"]["name"])
+    assert [len(n or "") for n, s in zip(names, shown, strict=True) if n != s] == [4011]
+    assert {"<script>alert(1)</script>", "</style><b>", "''", 'quote " inside'} < set(names)
+
+
+def test_what_json_has_no_word_for_is_refused() -> None:
+    assert encode({"µ": [1, 0.5, None, "名"]}) == '{"µ":[1,0.5,null,"名"]}'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode({"a": math.nan})
