@@ -17,7 +17,7 @@ def shown() -> list[str]:
         output["data"]["text/plain"]
         for cell in TOUR.cells
         for output in cell.get("outputs", [])
-        if output.output_type == "display_data"
+        if output.output_type == "display_data" and "text/html" in output["data"]
     ]
 
 
@@ -33,7 +33,7 @@ def test_the_tour_holds_the_outputs_of_a_gpu() -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    links = re.findall(r"(?:\]\(|src=\"|srcset=\")([^)#:\"]+)[)\"]", README)
     assert links
     assert [link for link in links if not (ROOT / link).exists()] == []
 

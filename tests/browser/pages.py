@@ -12,6 +12,13 @@ from server import Server
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
 
+PANEL = "jupyterapp.shell.currentWidget"
+SESSION = f"{PANEL}.sessionContext"
+CELLS = f"{PANEL}.content.widgets.filter(cell => cell.model.type === 'code')"
+CONNECTED = (
+    f"{SESSION}.isReady && {SESSION}.session?.kernel?.connectionStatus === 'connected'"
+    f" && {SESSION}.session.kernel.status === 'idle'"
+)
 NO_KERNEL = """document.addEventListener('readystatechange', () => {
     const config = document.getElementById('jupyter-config-data');
     if (document.readyState !== 'interactive' || !config) return;
@@ -166,15 +173,6 @@ class Front:
         return self.page.evaluate(function, argument)
 
 
-PANEL = "jupyterapp.shell.currentWidget"
-SESSION = f"{PANEL}.sessionContext"
-CELLS = f"{PANEL}.content.widgets.filter(cell => cell.model.type === 'code')"
-CONNECTED = (
-    f"{SESSION}.isReady && {SESSION}.session?.kernel?.connectionStatus === 'connected'"
-    f" && {SESSION}.session.kernel.status === 'idle'"
-)
-
-
 class Lab(Front):
     """JupyterLab."""
 
@@ -183,7 +181,10 @@ class Lab(Front):
     def _show(self, name: str) -> None:
         # As from the list of files: an address with a notebook in it opens it a second later.
         self._visit("/lab?reset")
-        self._do("path => jupyterapp.commands.execute('docmanager:open', {path})", name)
+        # The braces drop the result, which is all of JupyterLab when written out for Python.
+        self._do(
+            "async path => { await jupyterapp.commands.execute('docmanager:open', {path}) }", name
+        )
 
 
 class Notebook7(Front):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -166,12 +167,11 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server and its kernels."""
-        try:
-            self.ask("shutdown", "POST")
-            self._process.wait(timeout=20)
-        except (OSError, subprocess.TimeoutExpired):
-            self._process.kill()
-            self._process.wait()
+        with contextlib.suppress(OSError):
+            self.clear()
+        # Asked to shut down, it sometimes waits for its extensions for ever.
+        self._process.kill()
+        self._process.wait()
 
 
 def _write(path: Path, content: Any) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 import tprofile
+from tprofile.analysis.strip import KINDS
+from tprofile.intervals import union
 from tprofile.trace.live import _category
 
 FRAMES = ("operators", "kernels", "runs", "devices", "events")
@@ -246,6 +249,31 @@ def test_streams_count_once_in_busy_time() -> None:
     assert profile.kernels["stream"].nunique() == 2
     assert run_us <= profile.kernels["device_us"].sum()
     assert (profile.runs["device_busy_us"] <= profile.runs["wall_us"]).all()
+
+
+def test_the_strip_is_of_the_run() -> None:
+    profile = tprofile.run(training_step())
+    strip = profile.strip
+    assert strip is not None
+    kinds = [KINDS[kind] for kind in strip.kind]
+    device = np.isin(kinds, ["kernel", "copy"])
+    # THEN the work of the device is that of the run, and each kernel comes after its launch
+    row = profile.runs.iloc[strip.run - 1]
+    assert strip.wall_us == row["wall_us"]
+    covered = union(
+        np.zeros(device.sum(), np.int64),
+        np.rint(strip.start_us[device] * 1000).astype(np.int64),
+        np.rint((strip.start_us + strip.duration_us)[device] * 1000).astype(np.int64),
+        1,
+    )
+    assert covered[0] / 1000 == row["device_busy_us"]
+    launch = strip.launch[device]
+    assert (launch >= 0).all()
+    assert set(np.array(kinds)[launch]) == {"call"}
+    assert (strip.start_us[launch] <= strip.start_us[device]).all()
+    # AND the backward pass has a lane of its own
+    lanes = [lane.kind for lane in strip.lanes]
+    assert lanes == ["cpu", "cpu", "device"]
 
 
 def test_cpu_only_leaves_the_device_unmeasured() -> None:

@@ -16,11 +16,12 @@ def test_cell_on_the_gpu() -> None:
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    printed, shown = notebook.cells[1].outputs
+    printed, shown, widget = notebook.cells[1].outputs
     # The first start of CUDA profiling takes seconds and says so; nothing of that is left.
     assert printed["text"] == "run 7\n"
     text = shown["data"]["text/plain"]
     assert text.startswith("7 runs: 3 warm-up, 1 profiler warm-up, 3 profiled\n")
     assert "busy" in text
+    assert "application/vnd.jupyter.widget-view+json" in widget["data"]
     assert "aten::mm" in shown["data"]["text/html"]
     assert notebook.cells[2].outputs[0]["data"]["text/plain"] == "6"

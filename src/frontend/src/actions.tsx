@@ -1,52 +1,58 @@
 // What can be done with the trace, and what came of it.
 
-import { useRef, useState } from "preact/hooks";
-import { copy, megabytes, openInPerfetto, PERFETTO, save, type TraceSource } from "./trace.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import {
+  copy, megabytes, openInPerfetto, PERFETTO, save, type Told, type TraceSource,
+} from "./trace.ts";
 
-interface Told {
+interface Message {
   text: string;
   /** Offer the download beside it. */
   offer?: boolean;
-  /** A text to be copied by hand. */
-  text_?: string;
+  /** A path, to be copied by hand if need be. */
+  path?: string;
+}
+
+function why(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 export function Actions({ trace, title }: { trace: TraceSource | null; title: string }) {
   const [busy, setBusy] = useState("");
-  const [told, setTold] = useState<Told | null>(null);
-  const turn = useRef(0);
+  const [told, setTold] = useState<Message | null>(null);
+  const going = useRef<AbortController | null>(null);
+  useEffect(() => () => going.current?.abort(), []);
 
-  // A second click gives up the first: its answer, should one come, is not used.
-  const start = (action: (current: () => boolean, progress: (text: string) => void) => Promise<void>) => {
-    const mine = ++turn.current;
-    const current = () => mine === turn.current;
+  // A second click gives up the first.
+  const start = (action: (progress: Told, stop: AbortSignal) => Promise<void>) => {
+    going.current?.abort();
+    const { signal } = (going.current = new AbortController());
+    const unless = (stopped: () => void) => () => signal.aborted || stopped();
     setTold(null);
-    setBusy("Asking the kernel …");
-    action(current, (text) => current() && setBusy(text))
-      .catch((error) => current() && setTold({ text: String(error.message ?? error) }))
-      .finally(() => current() && setBusy(""));
+    setBusy("Asking for the trace …");
+    action((text) => unless(() => setBusy(text))(), signal)
+      .catch((error) => unless(() => setTold({ text: why(error) }))())
+      .finally(unless(() => setBusy("")));
   };
   const cancel = () => {
-    turn.current++;
+    going.current?.abort();
     setBusy("");
   };
 
   const download = () =>
-    start(async (current, progress) => {
-      const file = await trace!.fetch(progress);
-      if (!current()) return;
+    start(async (progress, stop) => {
+      const file = await trace!.fetch(progress, stop);
       save(file);
       setTold({ text: `${file.file} (${megabytes(file.bytes.length)}) is with your downloads.` });
     });
 
   const copyPath = () =>
-    start(async (current, progress) => {
-      const path = await trace!.path!(progress);
-      if (!current()) return;
+    start(async (progress, stop) => {
+      const path = await trace!.path!(progress, stop);
       const done = await copy(path);
       setTold({
         text: done ? "Copied the path of the trace, on the kernel's machine:" : "The trace is at",
-        text_: path,
+        path,
       });
     });
 
@@ -60,17 +66,15 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
       });
       return;
     }
-    start(async (current, progress) => {
+    start(async (progress, stop) => {
       try {
-        const file = await trace!.fetch(progress);
-        if (!current()) return opened.close();
+        const file = await trace!.fetch(progress, stop);
         progress("Waiting for Perfetto …");
-        await openInPerfetto(opened, file, title);
+        await openInPerfetto(opened, file, title, stop);
       } catch (error) {
-        if (!current()) return;
-        const why = error instanceof Error ? error.message : String(error);
+        if (stop.aborted) return;
         setTold({
-          text: `Perfetto could not be given the trace: ${why}. Download it and open it there.`,
+          text: `Perfetto could not be given the trace: ${why(error)}. Download it and open it there.`,
           offer: true,
         });
         return;
@@ -102,7 +106,7 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
         {!busy && told && (
           <>
             <span>
-              {told.text} {told.text_ && <code class="tp-path">{told.text_}</code>}
+              {told.text} {told.path && <code class="tp-path">{told.path}</code>}
             </span>{" "}
             {told.offer && <button type="button" onClick={download}>Download trace</button>}
             <button type="button" aria-label="Close this message" onClick={() => setTold(null)}>×</button>

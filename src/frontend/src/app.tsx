@@ -125,10 +125,10 @@ export function App({ payload, trace }: Props) {
         <div class="tp-answer">
           <h2 class="tp-title">
             {lead && <b>{lead} </b>}
-            {lead ? text : capitalized(text)}
+            {together(lead ? text : capitalized(text))}
           </h2>
           {payload.details.map((line) => (
-            <p class="tp-detail" key={line}>{capitalized(line)}</p>
+            <p class="tp-detail" key={line}>{together(capitalized(line))}</p>
           ))}
         </div>
         <Actions trace={trace} title={`tprofile: ${lead ?? ""} ${text}`} />
@@ -142,7 +142,7 @@ export function App({ payload, trace }: Props) {
         {payload.figures.map(({ key, value, label }) => (
           <div key={key} class="tp-figure">
             <div class={`tp-value${value === DASH ? " tp-nil" : ""}`}>{value}</div>
-            <div class="tp-meaning">{label}</div>
+            <div class="tp-meaning">{together(label)}</div>
           </div>
         ))}
       </div>
@@ -240,6 +240,11 @@ export function App({ payload, trace }: Props) {
 
 function capitalized(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Return a text in which no number is parted from its unit. */
+function together(text: string): string {
+  return text.replace(/(\d) (?=(%|[nµm]?s)(\W|$))/g, "$1\u00a0");
 }
 
 function runsWord(runs: number): string {

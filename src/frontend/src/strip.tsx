@@ -34,7 +34,11 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
   const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const places = useMemo(() => layout(strip), [strip]);
-  const chosen = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
+  const chosen = useMemo(() => {
+    const found = chosenSpans(payload, selection);
+    // What is not in the chart, an annotation or another run's, leaves it as it is.
+    return found?.size ? found : null;
+  }, [payload, selection]);
   const whole = view.from <= 0 && view.to >= strip.wall_us;
 
   useEffect(() => {

@@ -40,17 +40,27 @@ interface Props {
 const ROW = 26;
 const HEAD = 30;
 const LETTER = 7.3;
-const HEAD_LETTER = 6.5;
-const ARROW = 15;
+const HEAD_LETTER = 7;
+const ARROW = 17;
 const PADDING = 20;
+const NAME_PADDING = 28;
 const BAR = 76;
 const LEAST_NAME = 140;
+const NARROW = 600;
 const OVERSCAN = 6;
 
 export function Table(props: Props) {
-  const { columns, order, setOrder, chosen, choose, id } = props;
+  const { order, setOrder, chosen, choose, id } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 260 });
+  // Where there is little room, a second name must not push the figures out of sight.
+  const narrow = size.width < NARROW;
+  const columns = useMemo(() => {
+    const second = props.columns.filter((column, i) => column.name && i > 0);
+    return narrow
+      ? [...props.columns.filter((column) => !second.includes(column)), ...second]
+      : props.columns;
+  }, [props.columns, narrow]);
   const [top, setTop] = useState(0);
   const [cursor, setCursor] = useState(-1);
 
@@ -78,12 +88,15 @@ export function Table(props: Props) {
   // Bars go first where there is little room, then the table scrolls.
   const bars = size.width >= sum("barred") + named * LEAST_NAME;
   const fixed = sum(bars ? "barred" : "bare");
-  const nameWidth = Math.max((size.width - fixed) / Math.max(named, 1), LEAST_NAME);
-  const letters = Math.floor((nameWidth - PADDING) / LETTER);
-  const template = columns
-    .map((column, i) =>
-      column.name ? `minmax(${LEAST_NAME}px,1fr)` : `${widths[i]![bars ? "barred" : "bare"]}px`,
-    )
+  // What the rows are named by gets more room than a second name.
+  const left = Math.max(size.width - fixed - named * LEAST_NAME, 0);
+  const pixels = columns.map((column, i) =>
+    column.name
+      ? LEAST_NAME + left * (named === 1 ? 1 : i === 0 ? 0.65 : 0.35)
+      : widths[i]![bars ? "barred" : "bare"],
+  );
+  const template = pixels
+    .map((width) => `${width}px`)
     .join(" ");
   const least = fixed + named * LEAST_NAME;
 
@@ -181,20 +194,26 @@ export function Table(props: Props) {
                 if (!getSelection()?.toString()) choose(row);
               }}
             >
-              {columns.map((column) =>
+              {columns.map((column, at) =>
                 column.name ? (
-                  <Name key={column.key} text={column.text(row)} letters={letters} />
+                  <Name
+                    key={column.key}
+                    text={column.text(row)}
+                    letters={Math.floor((pixels[at]! - NAME_PADDING) / LETTER)}
+                  />
                 ) : (
                   <div key={column.key} role="gridcell" title={column.title?.(row)}>
                     <span class={column.cell(row) ? "" : "tp-nil"}>{column.text(row)}</span>
                     {bars && column.bar && (
                       <span class="tp-bar">
-                        <i
-                          style={{
-                            width: `${column.bar.share(row) * 100}%`,
-                            background: `var(--tp-${column.bar.color})`,
-                          }}
-                        />
+                        {column.bar.share(row) > 0 && (
+                          <i
+                            style={{
+                              width: `${column.bar.share(row) * 100}%`,
+                              background: `var(--tp-${column.bar.color})`,
+                            }}
+                          />
+                        )}
                       </span>
                     )}
                   </div>
@@ -211,9 +230,11 @@ export function Table(props: Props) {
 
 function Name({ text, letters }: { text: string; letters: number }) {
   const [head, tail] = halves(text, letters);
+  // A whole number of letters, so that no gap is left behind the dots.
+  const width = tail && { width: `calc(${letters - Math.floor((letters - 1) / 2)}ch + 1px)` };
   return (
     <div role="gridcell" class="tp-left tp-mono tp-name" title={text}>
-      <span>{head}</span>
+      <span style={width || undefined}>{head}</span>
       {tail && <span>{tail}</span>}
     </div>
   );

@@ -10,9 +10,9 @@ export type Told = (text: string) => void;
 /** Where a trace can be had from. */
 export interface TraceSource {
   /** Fetch the whole file; `progress` gets what to say meanwhile. */
-  fetch(progress: Told): Promise<TraceFile>;
+  fetch(progress: Told, stop: AbortSignal): Promise<TraceFile>;
   /** Have it written where the kernel runs and return its path, or null if there is no kernel. */
-  path: ((progress: Told) => Promise<string>) | null;
+  path: ((progress: Told, stop: AbortSignal) => Promise<string>) | null;
 }
 
 /** The part of a widget's model that is used here. */
@@ -34,18 +34,18 @@ export class KernelTrace implements TraceSource {
     this.#channel = channel;
   }
 
-  path = async (progress: Told): Promise<string> => {
-    const [answer] = await this.#ask({ kind: "path" }, progress);
+  path = async (progress: Told, stop: AbortSignal): Promise<string> => {
+    const [answer] = await this.#ask({ kind: "path" }, progress, stop);
     return String(answer.path);
   };
 
-  async fetch(progress: Told): Promise<TraceFile> {
+  async fetch(progress: Told, stop: AbortSignal): Promise<TraceFile> {
     progress("Preparing the trace …");
-    const [{ size, file }] = await this.#ask({ kind: "trace" }, progress);
+    const [{ size, file }] = await this.#ask({ kind: "trace" }, progress, stop);
     const bytes = new Uint8Array(size);
     for (let at = 0; at < size; ) {
       progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
-      const [, buffer] = await this.#ask({ kind: "chunk", offset: at }, progress);
+      const [, buffer] = await this.#ask({ kind: "chunk", offset: at }, progress, stop);
       if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece of the trace");
       bytes.set(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength), at);
       at += buffer.byteLength;
@@ -53,9 +53,15 @@ export class KernelTrace implements TraceSource {
     return { file, bytes };
   }
 
-  #ask(question: Record<string, unknown>, progress: Told): Promise<[any, DataView | undefined]> {
+  #ask(
+    question: Record<string, unknown>,
+    progress: Told,
+    stop: AbortSignal,
+  ): Promise<[any, DataView | undefined]> {
     const id = ++this.#asked;
     return new Promise((resolve, reject) => {
+      stop.throwIfAborted();
+      stop.addEventListener("abort", () => listen({ id, kind: "error", message: "given up" }, []));
       const late = setTimeout(
         () => progress("Waiting for the kernel: it is busy, or was restarted"),
         PATIENCE_MS,
@@ -113,8 +119,15 @@ const PING_MS = 50;
 const GIVE_UP_MS = 60_000;
 
 /** Hand a trace to a Perfetto window, which says when it can take it. */
-export function openInPerfetto(window_: Window, trace: TraceFile, title: string): Promise<void> {
+export function openInPerfetto(
+  window_: Window,
+  trace: TraceFile,
+  title: string,
+  stop: AbortSignal,
+): Promise<void> {
   return new Promise((resolve, reject) => {
+    stop.throwIfAborted();
+    stop.addEventListener("abort", () => end(new Error("given up")));
     const end = (error?: Error) => {
       clearInterval(ping);
       removeEventListener("message", listen);

@@ -25,6 +25,21 @@ function kernel(answer: (question: any) => [any, Uint8Array?] | null) {
   return { channel, asked, listeners };
 }
 
+const never = new AbortController().signal;
+
+test("a trace that is given up asks no more", async () => {
+  const stop = new AbortController();
+  const { channel, asked, listeners } = kernel(({ kind, offset }) => {
+    if (offset === 4) stop.abort();
+    return kind === "trace" ? [{ kind, size: 10, file: "t" }] : [{ kind }, new Uint8Array(4)];
+  });
+  await assert.rejects(new KernelTrace(channel).fetch(() => {}, stop.signal), /given up/);
+  assert.equal(asked.length, 3);
+  assert.equal(listeners.size, 0);
+  await assert.rejects(new KernelTrace(channel).path(() => {}, stop.signal));
+  assert.equal(asked.length, 3);
+});
+
 test("a trace is put together from its pieces", async () => {
   const whole = Uint8Array.from({ length: 10 }, (_, i) => i);
   const { channel, asked, listeners } = kernel(({ kind, offset }) =>
@@ -33,7 +48,7 @@ test("a trace is put together from its pieces", async () => {
       : [{ kind, offset }, whole.subarray(offset, Math.min(offset + 4, 10))],
   );
   const told: string[] = [];
-  const got = await new KernelTrace(channel).fetch((text) => told.push(text));
+  const got = await new KernelTrace(channel).fetch((text) => told.push(text), never);
   assert.equal(got.file, "t.json.gz");
   assert.deepEqual([...got.bytes], [...whole]);
   assert.deepEqual(asked.map(({ kind, offset }) => [kind, offset]), [
@@ -51,9 +66,9 @@ test("an error of the kernel is its message, and the next question goes on", asy
     fails ? [{ kind: "error", message: "no room on the disk" }] : [{ kind, path: "/tmp/t" }],
   );
   const trace = new KernelTrace(channel);
-  await assert.rejects(trace.path(() => {}), /no room on the disk/);
+  await assert.rejects(trace.path(() => {}, never), /no room on the disk/);
   fails = false;
-  assert.equal(await trace.path(() => {}), "/tmp/t");
+  assert.equal(await trace.path(() => {}, never), "/tmp/t");
   assert.equal(listeners.size, 0);
 });
 
@@ -61,20 +76,20 @@ test("an empty piece is an error, not an endless loop", async () => {
   const { channel } = kernel(({ kind }) =>
     kind === "trace" ? [{ kind, size: 10, file: "t" }] : [{ kind }, new Uint8Array(0)],
   );
-  await assert.rejects(new KernelTrace(channel).fetch(() => {}), /empty piece/);
+  await assert.rejects(new KernelTrace(channel).fetch(() => {}, never), /empty piece/);
 });
 
 test("a channel that is closed is said to be", async () => {
   const { channel, listeners } = kernel(() => {
     throw new Error("Cannot send");
   });
-  await assert.rejects(new KernelTrace(channel).path(() => {}), /is gone. Run the cell again/);
+  await assert.rejects(new KernelTrace(channel).path(() => {}, never), /is gone. Run the cell again/);
   assert.equal(listeners.size, 0);
 });
 
 test("answers to other questions are not taken", async () => {
   const { channel, listeners } = kernel(() => null);
-  const asked = new KernelTrace(channel).path(() => {});
+  const asked = new KernelTrace(channel).path(() => {}, never);
   [...listeners].forEach((listen) => listen({ kind: "path", id: 99, path: "/other" }, []));
   [...listeners].forEach((listen) => listen({ kind: "path", id: 1, path: "/mine" }, []));
   assert.equal(await asked, "/mine");
@@ -84,7 +99,7 @@ test("a kernel that is silent is waited for, and said to be", async (context) =>
   context.mock.timers.enable({ apis: ["setTimeout"] });
   const { channel, listeners } = kernel(() => null);
   const told: string[] = [];
-  const asked = new KernelTrace(channel).path((text) => told.push(text));
+  const asked = new KernelTrace(channel).path((text) => told.push(text), never);
   context.mock.timers.tick(1999);
   assert.deepEqual(told, []);
   context.mock.timers.tick(1);

@@ -68,9 +68,9 @@ def headline(profile: Profile) -> Headline:
 def _part(summary: Summary) -> str:
     """Return the busy time, if it can be, in the unit of the wall: the two are to be compared."""
     busy, fit = summary.device_busy_us, unit([summary.wall_us])
-    if busy is None or busy < fit.us / 10:
-        return duration(busy)
-    return f"{fit.number(busy)} {fit.name}"
+    if busy is not None and fit.us / 10 <= busy < fit.us:
+        return f"{fit.number(busy)} {fit.name}"
+    return duration(busy)
 
 
 def details(profile: Profile) -> list[str]:

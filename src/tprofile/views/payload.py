@@ -26,7 +26,7 @@ MOST_BYTES = 130_000
 TABLE_BYTES = 40_000
 """Of each table, and of the strip, with the names that no earlier part has."""
 
-NAME, LINE, LABEL = 4_000, 1_000, 100
+NAME, LINE, LABEL = 6_000, 1_000, 100
 """Characters of a name in a table, of a sentence, and of a label in the chart or of a figure."""
 
 LINES, WARNINGS_BYTES, DETAILS_BYTES = 20, 12_000, 6_000
