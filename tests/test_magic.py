@@ -211,6 +211,15 @@ def test_each_runs_ahead_of_every_run(k: Kernel) -> None:
     assert "aten::sin" not in result(cell)
 
 
+def test_a_view_that_fails_loses_nothing(k: Kernel) -> None:
+    k.run("import tprofile.views.show as s; s.kept, s.payload = s.payload, None")
+    cell = k.run("%%tprofile -v mine\nx @ x")
+    assert "TypeError" in error(cell)
+    assert value(k, "mine is _tprofile and len(mine.runs)") == "3"
+    k.run("s.payload = s.kept")
+    assert first_line(k.run("%%tprofile\nx @ x")) == SEVEN
+
+
 def test_the_result_is_text_and_html(k: Kernel) -> None:
     (bundle,) = results(k.run("%%tprofile\nx @ x;"))
     assert sorted(bundle) == ["text/html", "text/plain"]

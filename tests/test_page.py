@@ -141,5 +141,8 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out.html"]
 
 
-def test_what_other_front_ends_ask_for_is_the_page() -> None:
-    assert Elements(recorded("matmul_add_64")._repr_html_()).held["trace"] is None
+def test_what_other_front_ends_ask_for_is_the_page_alone() -> None:
+    found = Elements(recorded("matmul_add_64")._repr_html_())
+    assert found.held["trace"] is None
+    # THEN nothing that follows it is taken for its widget
+    assert ("class", "tp-static") in found.attributes

@@ -32,8 +32,8 @@ def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
     found = payload(one, sort)
     assert json.loads(encode(found)) == found
     assert list(found) == [
-        "id", "headline", "details", "figures", "warnings", "device", "runs", "names", "whole",
-        "operators", "kernels", "strip", "left_out",
+        "id", "headline", "details", "figures", "warnings", "device", "runs", "complete",
+        "names", "whole", "operators", "kernels", "strip", "left_out",
     ]  # fmt: skip
     assert size(found) <= 130_000
     assert len(set(found["names"])) == len(found["names"])
@@ -49,6 +49,7 @@ def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
         n = len(spans["lane"])
         assert {k: len(v) for k, v in spans.items() if v is not None and len(v) != n} == {}
     assert used - {None} == set(range(len(found["names"])))
+    assert found["complete"] == one.complete
     for table in ("operators", "kernels"):
         columns = [v for v in found[table]["columns"].values() if v is not None]
         assert len({len(v) for v in columns}) == 1
@@ -102,6 +103,7 @@ def test_the_whole_of_a_small_one() -> None:
         ],
         "device": "CUDA",
         "runs": 2,
+        "complete": True,
         "names": [
             "aten::b", "aten::a", "aten::a (annotation)", "cudaLaunchKernel", "aten::c",
             "k", "CUDA 0", "[1, 2, 3]", "[64, 1, 1]", "Memset",
@@ -132,8 +134,8 @@ def test_the_whole_of_a_small_one() -> None:
         "strip": {
             "run": 1, "of": 2, "wall_us": 40, "resolution_us": 0,
             "lanes": [
-                {"kind": "cpu", "label": "CPU", "rows": 3},
-                {"kind": "device", "label": "CUDA 0", "rows": 1},
+                {"kind": "cpu", "label": "CPU", "rows": 3, "streams": None},
+                {"kind": "device", "label": "CUDA 0", "rows": 1, "streams": [7]},
             ],
             "spans": {
                 "lane": [0, 0, 0, 0, 1, 1], "row": [0, 0, 1, 2, 0, 0], "kind": [0, 0, 1, 2, 4, 5],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from traces import recorded
 
+import tprofile
 from tprofile.views import show as module
 from tprofile.views.show import bundles, show
 
@@ -31,6 +34,7 @@ def _closed() -> Any:
         for widget in widgets:
             widget.close()
     module._open.clear()
+    module._kept.clear()
 
 
 def test_the_page_comes_first_and_the_widget_says_nothing_twice() -> None:
@@ -41,8 +45,9 @@ def test_the_page_comes_first_and_the_widget_says_nothing_twice() -> None:
     assert live["text/plain"] == ""
     (widget,) = module._open["a"][1]
     assert live[VIEW]["model_id"] == widget.model_id
-    # AND page and widget are known to be the same
-    assert f'data-tp-id="{__import__("json").loads(widget.payload)["id"]}"' in page["text/html"]
+    # AND page and widget are known to be the same, and to stand side by side
+    same = json.loads(widget.payload)["id"]
+    assert f'<div class="tp-static tp-paired" data-tp-id="{same}">' in page["text/html"]
 
 
 def test_a_cell_that_runs_again_closes_what_it_showed() -> None:
@@ -57,6 +62,26 @@ def test_a_cell_that_runs_again_closes_what_it_showed() -> None:
     assert first._profile is second._profile is None
     assert len(module._open["a"][1]) == 1
     assert module._open["b"][1][0]._profile is one
+
+
+def test_profiles_that_hold_too_much_are_kept_as_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    one = recorded("matmul_add_64")
+    monkeypatch.setattr(module, "MOST_EVENTS", 2 * len(one.trace))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for i in range(4):
+        bundles(Shell(str(i), str(i)), one)
+    widgets = [module._open[str(i)][1][0] for i in range(4)]
+    assert [w.events for w in widgets] == [0, 0, len(one.trace), len(one.trace)]
+    # THEN the trace of each can be had all the same
+    told = widgets[0]._answered({"kind": "path"})[0]
+    assert tprofile.load(told["path"]).operators.equals(one.operators)
+    # AND the newest stays, however large
+    monkeypatch.setattr(module, "MOST_EVENTS", 1)
+    bundles(Shell("5", "5"), one)
+    assert module._open["5"][1][0].events == len(one.trace)
+    assert len(module._kept) == 1
 
 
 def test_a_front_end_that_names_no_cell_keeps_all() -> None:

@@ -49,7 +49,7 @@ def test_a_run_with_all_that_it_has() -> None:
     )  # fmt: skip
     found = drawn(one)
     assert (found.run, found.of, found.wall_us, found.resolution_us) == (1, 1, 50, 0)
-    assert found.lanes == (Lane("cpu", "CPU", 3), Lane("device", "", 1, 0))
+    assert found.lanes == (Lane("cpu", "CPU", 3), Lane("device", "", 1, 0, (7,)))
     # THEN an annotation is neither drawn nor a level, nor is what we did ourselves
     assert spans(found) == [
         (0, 0, "operator", 2, 20, "outer"),
@@ -195,7 +195,8 @@ def test_devices_by_number_and_streams_by_time() -> None:
     found = drawn(profile(*events))
     assert found.lanes == (
         # No runtime call was recorded, so there is no row for such.
-        Lane("cpu", "CPU", 2), Lane("device", "", 1, 1), Lane("device", "", 4, 3),
+        Lane("cpu", "CPU", 2), Lane("device", "", 1, 1, (7,)),
+        Lane("device", "", 4, 3, (2, 6, 3, None)),
     )  # fmt: skip
     # THEN the last row is of all the streams that are left
     assert [(s[0], s[1], s[3], s[5]) for s in spans(found)[1:]] == [
@@ -396,7 +397,7 @@ def test_recorded_traces(name: str) -> None:
 def test_figures_of_item_in_loop() -> None:
     found = drawn(recorded("item_in_loop"))
     assert (found.run, found.of, found.wall_us, found.resolution_us) == (1, 3, 2099.238, 0)
-    assert found.lanes == (Lane("cpu", "CPU", 3), Lane("device", "", 1, 0))
+    assert found.lanes == (Lane("cpu", "CPU", 3), Lane("device", "", 1, 0, (7,)))
     kinds = [KINDS[i] for i in found.kind]
     # Thirty times a matmul of two kernels, a sum of a set and a kernel, and a copy to the host.
     assert {k: kinds.count(k) for k in KINDS} == {

@@ -142,3 +142,14 @@ def test_a_wrong_sort_names_itself_and_the_choices(sort: str) -> None:
 
 def test_an_empty_trace_says_so() -> None:
     assert str(profile()) == "no runs: the trace is empty\nnothing was profiled"
+
+
+@pytest.mark.parametrize(
+    ("sort", "by"), [("self_device_us", "self CPU time"), ("device_us", "CPU total")]
+)
+def test_without_a_device_its_times_are_those_of_the_cpu(sort: str, by: str) -> None:
+    one = profile(op("a", 0, 10, 1), op("b", 1, 9, 2), op("c", 20, 7, 3))
+    text = one.text(sort)
+    assert f"Operators, per run, by {by}\n" in text
+    first = {"self_device_us": "b", "device_us": "a"}[sort]
+    assert text.split("CPU total µs\n")[1].startswith(f"{first} ")

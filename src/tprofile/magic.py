@@ -76,13 +76,14 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
                 _raise(shell, error, chosen.raise_error)
                 return None
             profile, error = _run(shell, chosen, value, each, outputs, progress)
+            # First of all: whatever goes wrong with showing it, it is not lost.
+            shell.user_ns["_tprofile"] = profile
+            if chosen.variable:
+                shell.user_ns[chosen.variable] = profile
             if shows or (error is not None and not chosen.quiet):
                 bundles = _bundles(shell, profile, chosen)
         finally:
             outputs.release()
-    shell.user_ns["_tprofile"] = profile
-    if chosen.variable:
-        shell.user_ns[chosen.variable] = profile
     if bundles is not None:
         screen.result(*bundles)
     _write_files(shell, profile, chosen, failed=error is not None)

@@ -154,7 +154,7 @@ class Profile:
         from .views.page import page
         from .views.payload import payload
 
-        return page(self, payload(self), None, 15)
+        return page(self, payload(self))
 
     def _ipython_display_(self) -> None:
         from .views.show import show

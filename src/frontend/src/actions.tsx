@@ -21,22 +21,26 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
   const [busy, setBusy] = useState("");
   const [told, setTold] = useState<Message | null>(null);
   const going = useRef<AbortController | null>(null);
+  const pressed = useRef<HTMLElement | null>(null);
   useEffect(() => () => going.current?.abort(), []);
 
   // A second click gives up the first.
   const start = (action: (progress: Told, stop: AbortSignal) => Promise<void>) => {
     going.current?.abort();
     const { signal } = (going.current = new AbortController());
-    const unless = (stopped: () => void) => () => signal.aborted || stopped();
+    pressed.current = document.activeElement as HTMLElement | null;
     setTold(null);
     setBusy("Asking for the trace …");
-    action((text) => unless(() => setBusy(text))(), signal)
-      .catch((error) => unless(() => setTold({ text: why(error) }))())
-      .finally(unless(() => setBusy("")));
+    action((text) => signal.aborted || setBusy(text), signal)
+      .catch((error) => signal.aborted || setTold({ text: why(error) }))
+      .finally(() => signal.aborted || setBusy(""));
   };
-  const cancel = () => {
+  const close = () => {
     going.current?.abort();
     setBusy("");
+    setTold(null);
+    // The button that had the focus is gone.
+    pressed.current?.focus();
   };
 
   const download = () =>
@@ -72,7 +76,10 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
         progress("Waiting for Perfetto …");
         await openInPerfetto(opened, file, title, stop);
       } catch (error) {
-        if (stop.aborted) return;
+        if (stop.aborted) {
+          opened.close();
+          return;
+        }
         setTold({
           text: `Perfetto could not be given the trace: ${why(error)}. Download it and open it there.`,
           offer: true,
@@ -86,7 +93,8 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
   if (!trace) {
     return (
       <p class="tp-actions tp-gone">
-        The trace is not in this page: run the cell again, or save it with <code>--trace FILE</code>.
+        The trace is not in this page. Run the cell again, or keep it with <code>--trace FILE</code> or{" "}
+        <code>export_trace</code>.
       </p>
     );
   }
@@ -100,7 +108,7 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
       <div class="tp-told" role="status">
         {busy && (
           <>
-            <span>{busy}</span> <button type="button" onClick={cancel}>Cancel</button>
+            <span>{busy}</span> <button type="button" onClick={close}>Cancel</button>
           </>
         )}
         {!busy && told && (
@@ -109,7 +117,7 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
               {told.text} {told.path && <code class="tp-path">{told.path}</code>}
             </span>{" "}
             {told.offer && <button type="button" onClick={download}>Download trace</button>}
-            <button type="button" aria-label="Close this message" onClick={() => setTold(null)}>×</button>
+            <button type="button" aria-label="Close this message" onClick={close}>×</button>
           </>
         )}
       </div>

@@ -30,7 +30,9 @@ export function App({ payload, trace }: Props) {
     background: "Canvas",
     theme: "light",
   });
-  const [tab, setTab] = useState<Tab>("operators");
+  const [tab, setTab] = useState<Tab>(
+    payload.operators.of || !payload.kernels.of ? "operators" : "kernels",
+  );
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const [wanted, setWanted] = useState("");
   const [regex, setRegex] = useState(false);
@@ -70,10 +72,7 @@ export function App({ payload, trace }: Props) {
         ? -1
         : payload.operators.columns.name.indexOf(selection.operator);
     }
-    const { name, operator } = payload.kernels.columns;
-    return selection.kernel === null
-      ? -1
-      : name.findIndex((n, i) => n === selection.kernel && (operator[i] ?? null) === selection.operator);
+    return selection.kernel ?? -1;
   }, [payload, tab, selection]);
 
   const choose = (row: number) => {
@@ -81,11 +80,11 @@ export function App({ payload, trace }: Props) {
     if (tab === "operators") {
       return setSelection({ operator: payload.operators.columns.name[row]!, kernel: null });
     }
-    const { name, operator } = payload.kernels.columns;
-    return setSelection({ kernel: name[row]!, operator: operator[row] ?? null });
+    return setSelection({ kernel: row, operator: payload.kernels.columns.operator[row] ?? null });
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/" && !(event.target instanceof HTMLInputElement)) {
       search.current!.focus();
       event.preventDefault();
@@ -131,7 +130,7 @@ export function App({ payload, trace }: Props) {
             <p class="tp-detail" key={line}>{together(capitalized(line))}</p>
           ))}
         </div>
-        <Actions trace={trace} title={`tprofile: ${lead ?? ""} ${text}`} />
+        <Actions trace={trace} title={`tprofile: ${lead ? `${lead}, ` : ""}${text}`} />
       </div>
       {payload.warnings.map((warning) => (
         <p key={warning} class="tp-warning">
@@ -219,6 +218,7 @@ export function App({ payload, trace }: Props) {
           columns={source.columns}
           rows={rows}
           order={orders[tab]}
+          main={payload[tab].sort}
           setOrder={(order) => setOrders({ ...orders, [tab]: order })}
           chosen={chosen}
           choose={choose}
@@ -228,8 +228,8 @@ export function App({ payload, trace }: Props) {
       <p class="tp-foot" role="status">
         {test.error
           ? `The filter is no regular expression: ${test.error}`
-          : `${rows.length === source.rows.length ? "" : `${rows.length} of `}${source.rows.length} ` +
-            `${tab}, ${perRun && payload.runs > 1 ? "per run" : `sums over ${runsWord(payload.runs)}`}`}
+          : `${rows.length === source.rows.length ? "" : `${rows.length} of `}` +
+            `${plural(source.rows.length, tab.slice(0, -1))}, ${sums(payload, perRun)}`}
       </p>
       {payload.left_out.map((line) => (
         <p key={line} class="tp-note">{line}</p>
@@ -244,9 +244,14 @@ function capitalized(text: string): string {
 
 /** Return a text in which no number is parted from its unit. */
 function together(text: string): string {
-  return text.replace(/(\d) (?=(%|[nµm]?s)(\W|$))/g, "$1\u00a0");
+  return text.replace(/(\d) (?=(%|[n\u00b5m]?s)(\W|$))/g, "$1\u00a0");
 }
 
-function runsWord(runs: number): string {
-  return runs === 1 ? "1 run" : `${runs} runs`;
+function plural(count: number, word: string): string {
+  return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
+
+function sums({ runs, complete }: Payload, perRun: boolean): string {
+  if (!complete) return "of the run that was stopped";
+  return perRun && runs > 1 ? "per run" : `sums over ${plural(runs, "run")}`;
 }

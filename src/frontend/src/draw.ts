@@ -2,7 +2,7 @@
 
 import { idle, kindOf, ticks, type Layout, type View } from "./lanes.ts";
 import type { Kind, Payload, Strip } from "./payload.ts";
-import type { Palette } from "./theme.ts";
+import { ink, type Palette } from "./theme.ts";
 import { cut, unit } from "./words.ts";
 
 export interface Scene {
@@ -84,11 +84,12 @@ function drawSpans(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) =>
     // A span too short to be seen is still seen; a long one leaves a hair to its neighbour.
     const wide = right - left > 4 ? right - left - 0.7 : Math.max(right - left, 0.75);
     const kind = kindOf(spans, i);
-    // What is drawn together is as dense as it was busy.
-    const dense = spans.busy_us ? Math.max(spans.busy_us[i]! / (duration || 1), 0.3) : 1;
-    to.globalAlpha = (chosen && !chosen.has(i) ? 0.28 : 1) * Math.min(dense, 1);
+    // What is drawn together is as high as it was busy: a low bar is mostly gaps.
+    const busy = spans.busy_us ? Math.min(spans.busy_us[i]! / (duration || 1), 1) : 1;
+    const height = Math.max(row.height * busy, 1);
+    to.globalAlpha = chosen && !chosen.has(i) ? 0.28 : 1;
     to.fillStyle = palette[COLOR[kind]];
-    to.fillRect(left, row.top, wide, row.height);
+    to.fillRect(left, row.top + row.height - height, wide, height);
     to.globalAlpha = 1;
     const name = spans.name[i];
     const room = Math.floor((wide - 8) / LETTER);
@@ -157,9 +158,3 @@ function drawAxis(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => 
   }
 }
 
-/** Return black or white, whichever can be read on a colour written as #rrggbb. */
-function ink(color: string): string {
-  const value = parseInt(color.slice(1, 7), 16);
-  const [r, g, b] = [(value >> 16) & 255, (value >> 8) & 255, value & 255];
-  return 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
-}

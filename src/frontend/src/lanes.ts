@@ -52,11 +52,15 @@ export function kindOf(spans: SpanColumns, span: number): Kind {
   return KINDS[spans.kind[span]!]!;
 }
 
-/** Return the stretches of a run in which no span of the lane stands, as pairs of times. */
+/** Return the stretches of a run in which no one span of the lane stands, as pairs of times.
+ *
+ * Under spans of several events too: what these leave open is idle as well. */
 export function idle(strip: Strip, lane: number): [number, number][] {
-  const { lane: lanes, start_us, duration_us } = strip.spans;
+  const { lane: lanes, start_us, duration_us, count } = strip.spans;
   const mine: number[] = [];
-  for (let i = 0; i < lanes.length; i++) if (lanes[i] === lane) mine.push(i);
+  for (let i = 0; i < lanes.length; i++) {
+    if (lanes[i] === lane && (count?.[i] ?? 1) === 1) mine.push(i);
+  }
   mine.sort((a, b) => start_us[a]! - start_us[b]!);
   const gaps: [number, number][] = [];
   let end = 0;
@@ -89,6 +93,7 @@ export function spanAt(
 
 /** Return a view zoomed by a factor around a time, kept within the run. */
 export function zoomed(view: View, wall: number, factor: number, around: number): View {
+  if (!(wall > 0)) return view;
   const least = Math.min(wall, Math.max(wall / 1e5, 0.01));
   const width = Math.min(Math.max((view.to - view.from) * factor, least), wall);
   const share = (around - view.from) / (view.to - view.from);
@@ -102,6 +107,8 @@ export function panned(view: View, wall: number, by: number): View {
 
 function kept({ from, to }: View, wall: number): View {
   const width = Math.min(to - from, wall);
+  // As many steps in as out end at the whole again.
+  if (width > wall * (1 - 1e-9)) return { from: 0, to: wall };
   const start = Math.min(Math.max(from, 0), wall - width);
   return { from: start, to: start + width };
 }

@@ -38,6 +38,8 @@ export interface Lane {
   kind: "cpu" | "device";
   label: string;
   rows: number;
+  /** Stream of each row of a device, null where it is of several; null for a CPU lane. */
+  streams: (number | null)[] | null;
 }
 
 export interface SpanColumns {
@@ -77,6 +79,8 @@ export interface Payload {
   warnings: string[];
   device: string;
   runs: number;
+  /** Whether the runs came to their end: false if the only one was stopped. */
+  complete: boolean;
   names: string[];
   whole: { self_cpu_us: number; self_device_us: number | null };
   operators: { of: number; sort: string; columns: OperatorColumns };

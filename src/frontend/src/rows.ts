@@ -10,7 +10,6 @@ export function sorted(rows: number[], cell: (row: number) => Cell, descending: 
     if (a.value === null || b.value === null) {
       return a.value === b.value ? a.row - b.row : a.value === null ? 1 : -1;
     }
-    // By code points, as Python sorts.
     const order = a.value < b.value ? -1 : a.value > b.value ? 1 : 0;
     return order ? sign * order : a.row - b.row;
   });
@@ -18,7 +17,8 @@ export function sorted(rows: number[], cell: (row: number) => Cell, descending: 
 }
 
 export interface Filter {
-  test: (text: string) => boolean;
+  /** Tell whether one of the texts is wanted. */
+  test: (texts: string[]) => boolean;
   /** What is wrong with the pattern, or null. */
   error: string | null;
 }
@@ -28,11 +28,12 @@ export function filter(text: string, regex: boolean): Filter {
   if (!text) return { test: () => true, error: null };
   if (!regex) {
     const wanted = text.toLowerCase();
-    return { test: (name) => name.toLowerCase().includes(wanted), error: null };
+    const test = (texts: string[]) => texts.some((one) => one.toLowerCase().includes(wanted));
+    return { test, error: null };
   }
   try {
-    const pattern = new RegExp(text, "iu");
-    return { test: (name) => pattern.test(name), error: null };
+    const pattern = new RegExp(text, "i");
+    return { test: (texts) => texts.some((one) => pattern.test(one)), error: null };
   } catch (error) {
     return { test: () => true, error: error instanceof Error ? error.message : String(error) };
   }

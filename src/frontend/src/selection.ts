@@ -1,41 +1,84 @@
-// One selection for all views: names, since a name is what the tables and the strip share.
+// One selection for all views: a name that the tables and the strip share, or a row of kernels.
 
-import type { Payload } from "./payload.ts";
+import { KINDS, type Payload } from "./payload.ts";
 
 export interface Selection {
-  /** Indices into the payload's names, or null. */
+  /** Index into the payload's names, or null. */
   operator: number | null;
+  /** Row of the table of kernels, or null. */
   kernel: number | null;
 }
 
 export const NOTHING: Selection = { operator: null, kernel: null };
 
+const CALL = KINDS.indexOf("call");
+const KERNEL = KINDS.indexOf("kernel");
+
 /** Return the spans of the strip that a selection means, or null where it means none. */
-export function chosenSpans({ strip }: Payload, { operator, kernel }: Selection): Set<number> | null {
-  if (!strip || (operator === null && kernel === null)) return null;
-  const { spans } = strip;
+export function chosenSpans(payload: Payload, { operator, kernel }: Selection): Set<number> | null {
+  if (!payload.strip) return null;
   const found = new Set<number>();
+  if (kernel !== null) addKernel(payload, kernel, found);
+  else if (operator !== null) addOperator(payload, operator, found);
+  // What is not in the chart, an annotation or another run's, leaves it as it is.
+  return found.size ? found : null;
+}
+
+function addKernel(payload: Payload, kernel: number, found: Set<number>): void {
+  const { spans } = payload.strip!;
   for (let i = 0; i < spans.start_us.length; i++) {
-    const onDevice = spans.operator[i] != null || spans.kind[i]! >= 4;
-    if (kernel !== null) {
-      const same = spans.name[i] === kernel && (operator === null || spans.operator[i] === operator);
-      if (onDevice && same) {
-        found.add(i);
-        if (spans.launch[i]! >= 0) found.add(spans.launch[i]!);
-      }
-    } else if (onDevice ? spans.operator[i] === operator : spans.name[i] === operator) {
-      found.add(i);
-    }
+    if (spans.kind[i]! < KERNEL || !isOf(payload, i, kernel)) continue;
+    found.add(i);
+    if (spans.launch[i]! >= 0) found.add(spans.launch[i]!);
   }
-  return found;
+}
+
+/** Tell whether a span of a device is a call of what stands in a row of the kernels. */
+function isOf({ strip, kernels, names }: Payload, span: number, row: number): boolean {
+  const { spans, lanes } = strip!;
+  const { name, operator, device, stream } = kernels.columns;
+  const lane = lanes[spans.lane[span]!]!;
+  const own = lane.streams![spans.row[span]!];
+  return (
+    spans.name[span] === name[row] &&
+    (spans.operator[span] ?? null) === (operator[row] ?? null) &&
+    lane.label === names[device[row]!] &&
+    (own == null || own === stream[row])
+  );
+}
+
+/** Add an operator's bars, what was called within them, and the device work that it caused. */
+function addOperator({ strip }: Payload, operator: number, found: Set<number>): void {
+  const { spans } = strip!;
+  const n = spans.start_us.length;
+  const end = (i: number) => spans.start_us[i]! + spans.duration_us[i]!;
+  const own: number[] = [];
+  for (let i = 0; i < n; i++) {
+    if (spans.kind[i]! < KERNEL && spans.name[i] === operator) own.push(i);
+  }
+  own.forEach((i) => found.add(i));
+  const within = (i: number) =>
+    own.some(
+      (o) =>
+        spans.lane[o] === spans.lane[i] &&
+        spans.start_us[o]! <= spans.start_us[i]! &&
+        end(i) <= end(o) + 1e-6,
+    );
+  for (let i = 0; i < n; i++) {
+    const kind = spans.kind[i]!;
+    if (kind >= CALL && kind < KERNEL && within(i)) found.add(i);
+  }
+  for (let i = 0; i < n; i++) {
+    if (spans.kind[i]! < KERNEL) continue;
+    if (spans.operator[i] === operator || found.has(spans.launch[i]!)) found.add(i);
+  }
 }
 
 /** Return what a click on a span of the strip selects; nothing where it stands for several. */
-export function selectionOf({ strip }: Payload, span: number): Selection {
-  const { spans } = strip!;
+export function selectionOf(payload: Payload, span: number): Selection {
+  const { spans } = payload.strip!;
   const name = spans.name[span] ?? null;
-  if (spans.kind[span]! >= 4) {
-    return name === null ? NOTHING : { kernel: name, operator: spans.operator[span] ?? null };
-  }
-  return { operator: name, kernel: null };
+  if (spans.kind[span]! < KERNEL) return { operator: name, kernel: null };
+  const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, span, i));
+  return row < 0 ? NOTHING : { operator: spans.operator[span] ?? null, kernel: row };
 }

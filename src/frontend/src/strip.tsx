@@ -34,11 +34,7 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
   const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const places = useMemo(() => layout(strip), [strip]);
-  const chosen = useMemo(() => {
-    const found = chosenSpans(payload, selection);
-    // What is not in the chart, an annotation or another run's, leaves it as it is.
-    return found?.size ? found : null;
-  }, [payload, selection]);
+  const chosen = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
   const whole = view.from <= 0 && view.to >= strip.wall_us;
 
   useEffect(() => {
@@ -49,8 +45,10 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
 
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
-      const style = getComputedStyle(box.current!);
-      draw(canvas.current!, {
+      // A page can be taken away in the very frame in which a widget takes its place.
+      if (!box.current || !canvas.current) return;
+      const style = getComputedStyle(box.current);
+      draw(canvas.current, {
         payload, strip, view, width, chosen, pointed,
         layout: places,
         palette: PALETTES[theme],
@@ -138,6 +136,8 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
     }
     const place = places.rows[lane[span]!]![row[span]!]!;
     setPointed(span);
+    const view_ = box.current!;
+    view_.scrollTop = Math.min(Math.max(view_.scrollTop, place.top + 40 - view_.clientHeight), place.top - 20);
     setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y: place.top });
   };
   const step = (by: number) => {
@@ -182,11 +182,12 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
     <section class="tp-strip" aria-label="One run to scale">
       <div class="tp-legend">
         <span class="tp-which">
-          Run {strip.run} of {strip.of}, profiled
+          {payload.complete ? `Run ${strip.run} of ${strip.of}, profiled` : "The stopped run, up to there"}
           {whole ? ` · ${duration(strip.wall_us)}` : ` · ${duration(view.to - view.from)} of it`}
         </span>
         <span class="tp-keys">
-          <Key color="cpu">operators</Key>
+          {(kinds.has("operator") || kinds.has("inner")) && <Key color="cpu">operators</Key>}
+          {kinds.has("inner") && <Key color="inner">inside them</Key>}
           {(kinds.has("call") || kinds.has("wait")) && <Key color="call">runtime calls</Key>}
           {kinds.has("wait") && <Key color="wait">waits for the GPU</Key>}
           {kinds.has("kernel") && <Key color="device">kernels</Key>}
@@ -194,18 +195,19 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
           {strip.lanes.some((lane) => lane.kind === "device") && <Key color="idle">idle</Key>}
         </span>
         <span class="tp-zoom">
-          <button type="button" aria-label="Zoom out" disabled={whole} onClick={() => zoom(2)}>
+          <button type="button" aria-label="Zoom out" title="Ctrl and wheel, or S" disabled={whole} onClick={() => zoom(2)}>
             −
           </button>
-          <button type="button" aria-label="Zoom in" onClick={() => zoom(0.5)}>
+          <button type="button" aria-label="Zoom in" title="Ctrl and wheel, or W" onClick={() => zoom(0.5)}>
             +
           </button>
-          <button type="button" aria-label="Show the whole run" disabled={whole} onClick={fit}>
+          <button type="button" aria-label="Fit the whole run" disabled={whole} onClick={fit}>
             Fit
           </button>
         </span>
       </div>
-      <div class="tp-canvas" ref={box} style={{ height: `${places.height}px` }}>
+      <div class="tp-canvas">
+        <div class="tp-scroll" ref={box}>
         <canvas
           ref={canvas}
           style={{ height: `${places.height}px`, cursor: whole ? "default" : "grab" }}
@@ -231,12 +233,13 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
           onDblClick={(event) => zoom(0.25, event.offsetX)}
           onKeyDown={onKeyDown}
         />
+        </div>
         {span && tip && (
           <div
             class="tp-tip"
             role="status"
             style={{
-              top: `${tip.y + 18}px`,
+              top: `${tip.y - box.current!.scrollTop + 18}px`,
               ...(tip.x < width / 2
                 ? { left: `${Math.max(tip.x, 0)}px` }
                 : { right: `${Math.max(width - tip.x, 0)}px` }),
@@ -250,7 +253,7 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
       {strip.resolution_us > 0 && (
         <p class="tp-note">
           Bars shorter than {duration(strip.resolution_us)} that follow closely on each other are
-          drawn as one, paler where there are gaps between them. The trace has each.
+          drawn as one, lower where there are gaps between them. The trace has each.
         </p>
       )}
     </section>
@@ -266,7 +269,7 @@ function Key({ color, children }: { color: string; children: string }) {
   );
 }
 
-function describe({ names }: Payload, { spans }: Data, span: number) {
+function describe({ names }: Payload, { spans, lanes }: Data, span: number) {
   const kind = KIND_WORDS[kindOf(spans, span)];
   const long = spans.duration_us[span]!;
   const name = spans.name[span];
@@ -281,9 +284,14 @@ function describe({ names }: Payload, { spans }: Data, span: number) {
     };
   }
   const by = spans.operator[span];
-  return {
-    name: cut(names[name]!, 160),
-    figures:
-      `${kind} · ${duration(long)} · ${start}` + (by == null ? "" : ` · ${cut(names[by]!, 60)}`),
-  };
+  const lane = lanes[spans.lane[span]!]!;
+  const stream = lane.streams?.[spans.row[span]!];
+  const parts = [
+    kind,
+    duration(long),
+    start,
+    ...(by == null ? [] : [cut(names[by]!, 60)]),
+    ...(lane.rows > 1 && stream != null ? [`stream ${stream}`] : []),
+  ];
+  return { name: cut(names[name]!, 160), figures: parts.join(" · ") };
 }

@@ -17,6 +17,8 @@ export interface Column {
   text: (row: number) => string;
   title?: (row: number) => string;
   bar?: { color: string; share: (row: number) => number };
+  /** Left out where there is little room, the higher number first, and all before the bars. */
+  aside?: 1 | 2;
 }
 
 export interface Order {
@@ -29,6 +31,8 @@ interface Props {
   columns: Column[];
   rows: number[];
   order: Order;
+  /** Column that is in sight however little room there is. */
+  main: string;
   setOrder: (order: Order) => void;
   chosen: number;
   choose: (row: number) => void;
@@ -46,21 +50,18 @@ const PADDING = 20;
 const NAME_PADDING = 28;
 const BAR = 76;
 const LEAST_NAME = 140;
-const NARROW = 600;
 const OVERSCAN = 6;
 
 export function Table(props: Props) {
-  const { order, setOrder, chosen, choose, id } = props;
+  const { order, setOrder, chosen, choose, id, main } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 260 });
-  // Where there is little room, a second name must not push the figures out of sight.
-  const narrow = size.width < NARROW;
-  const columns = useMemo(() => {
-    const second = props.columns.filter((column, i) => column.name && i > 0);
-    return narrow
-      ? [...props.columns.filter((column) => !second.includes(column)), ...second]
-      : props.columns;
-  }, [props.columns, narrow]);
+  const { columns, bars, pixels } = useMemo(
+    () => arranged(props.columns, props.rows, main, size.width),
+    [props.columns, props.rows, main, size.width],
+  );
+  const template = pixels.map((width) => `${width}px`).join(" ");
+  const least = pixels.reduce((all, width) => all + width, 0);
   const [top, setTop] = useState(0);
   const [cursor, setCursor] = useState(-1);
 
@@ -79,27 +80,6 @@ export function Table(props: Props) {
     return () => watcher.disconnect();
   }, []);
 
-  const widths = useMemo(() => columns.map((column) => numberWidth(column, props.rows)), [
-    columns,
-    props.rows,
-  ]);
-  const named = columns.filter((column) => column.name).length;
-  const sum = (of: "bare" | "barred") => widths.reduce((all, width) => all + width[of], 0);
-  // Bars go first where there is little room, then the table scrolls.
-  const bars = size.width >= sum("barred") + named * LEAST_NAME;
-  const fixed = sum(bars ? "barred" : "bare");
-  // What the rows are named by gets more room than a second name.
-  const left = Math.max(size.width - fixed - named * LEAST_NAME, 0);
-  const pixels = columns.map((column, i) =>
-    column.name
-      ? LEAST_NAME + left * (named === 1 ? 1 : i === 0 ? 0.65 : 0.35)
-      : widths[i]![bars ? "barred" : "bare"],
-  );
-  const template = pixels
-    .map((width) => `${width}px`)
-    .join(" ");
-  const least = fixed + named * LEAST_NAME;
-
   const show = (place: number) => {
     const box = scroller.current!;
     const from = place * ROW;
@@ -108,16 +88,18 @@ export function Table(props: Props) {
       box.scrollTop = from + ROW - (box.clientHeight - HEAD);
     }
   };
-  // What another view selects comes into view; what is filtered or sorted does not move.
+  // What another view selects comes into view. What is sorted or filtered is read from its top;
+  // the same rows with other figures stay where they are.
+  const before = useRef<{ rows: number[]; chosen: number }>({ rows, chosen: -1 });
   useLayoutEffect(() => {
+    const was = before.current;
+    before.current = { rows, chosen };
     const place = chosen < 0 ? -1 : rows.indexOf(chosen);
-    if (place >= 0) show(place);
-    setCursor(place);
-  }, [chosen]);
-  useLayoutEffect(() => {
-    scroller.current!.scrollTop = 0;
-    setCursor(chosen < 0 ? -1 : rows.indexOf(chosen));
-  }, [rows]);
+    if (place !== cursor && (chosen !== was.chosen || !same(rows, was.rows))) setCursor(place);
+    if (chosen !== was.chosen) {
+      if (place >= 0) show(place);
+    } else if (!same(rows, was.rows)) scroller.current!.scrollTop = 0;
+  }, [chosen, rows]);
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.target !== scroller.current) return;
@@ -177,7 +159,7 @@ export function Table(props: Props) {
           );
         })}
       </div>
-      <div class="tp-body" role="rowgroup" style={{ height: `${rows.length * ROW}px`, minWidth: `${least}px` }}>
+      <div class="tp-body" role={rows.length ? "rowgroup" : undefined} style={{ height: `${rows.length * ROW}px`, minWidth: `${least}px` }}>
         {rows.slice(first, last).map((row, i) => {
           const place = first + i;
           return (
@@ -242,6 +224,37 @@ function Name({ text, letters }: { text: string; letters: number }) {
 
 function grid(template: string, least: number) {
   return { gridTemplateColumns: template, minWidth: `${least}px` };
+}
+
+function same(one: number[], other: number[]): boolean {
+  return one.length === other.length && one.every((row, i) => row === other[i]);
+}
+
+/** Return which columns there is room for, whether with bars, and the width of each. */
+function arranged(all: Column[], rows: number[], main: string, room: number) {
+  const widths = new Map(all.map((column) => [column, numberWidth(column, rows)] as const));
+  for (const [most, bars] of [[2, true], [1, true], [0, true], [0, false]] as const) {
+    let columns = all.filter((column) => (column.aside ?? 0) <= most);
+    const names = columns.filter((column) => column.name).length;
+    const width = (column: Column) => widths.get(column)![bars ? "barred" : "bare"];
+    const needed = columns.reduce((sum, column) => sum + width(column), names * LEAST_NAME);
+    if (bars && needed > room) continue;
+    if (needed > room) {
+      // Now the table scrolls sideways: what it is sorted by at first comes first, a second name
+      // last.
+      const first = columns.filter((column, i) => i === 0 || column.key === main);
+      const last = columns.filter((column, i) => column.name && i > 0);
+      const others = columns.filter((column) => !first.includes(column) && !last.includes(column));
+      columns = [...first, ...others, ...last];
+    }
+    const left = Math.max(room - needed, 0);
+    // What the rows are named by gets more room than a second name.
+    const pixels = columns.map((column, i) =>
+      column.name ? LEAST_NAME + left * (names === 1 ? 1 : i === 0 ? 0.65 : 0.35) : width(column),
+    );
+    return { columns, bars, pixels };
+  }
+  throw new Error("unreachable");
 }
 
 /** Return the pixels that a column of numbers needs, without its bars and with them. */

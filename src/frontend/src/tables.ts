@@ -1,6 +1,7 @@
 // The columns of the tables: operators, and kernels.
 
 import type { Numbers, Payload } from "./payload.ts";
+import type { Cell } from "./rows.ts";
 import type { Column } from "./table.tsx";
 import { count, DASH, number, percent, unit } from "./words.ts";
 
@@ -8,7 +9,7 @@ import { count, DASH, number, percent, unit } from "./words.ts";
 export interface Source {
   columns: Column[];
   rows: number[];
-  filtered: (row: number) => string;
+  filtered: (row: number) => string[];
 }
 
 /** Return the table of operators, each number divided by `runs`. */
@@ -19,21 +20,22 @@ export function operators(payload: Payload, runs: number): Source {
   const columns = [
     nameColumn("name", "operator", c.name, names),
     counts("calls", c.calls, runs),
-    onCpu("self_cpu_us", "self CPU", c.self_cpu_us, "cpu", whole.self_cpu_us, "CPU",
+    onCpu("self_cpu_us", "self CPU", c.self_cpu_us, "cpu",
       "in the operator itself, without those that it calls"),
-    onCpu("cpu_us", "CPU total", c.cpu_us, "inner", null, "CPU",
-      "in the operator and all that it calls"),
+    share("self_cpu", c.self_cpu_us, whole.self_cpu_us, "the CPU time in all of these"),
+    onCpu("cpu_us", "CPU total", c.cpu_us, "inner", "in the operator and all that it calls"),
   ];
   if (c.self_device_us && c.device_us) {
     const onDevice = times(runs, c.device_us);
     columns.push(
-      onDevice("self_device_us", `self ${device}`, c.self_device_us, "device", whole.self_device_us,
-        device, "kernels, copies and sets that the operator itself launched"),
-      onDevice("device_us", `${device} total`, c.device_us, "pale", null, device,
-        "kernels, copies and sets that the operator and all that it calls launched"),
+      onDevice("self_device_us", `self ${device}`, c.self_device_us, "device",
+        "of kernels, copies and sets that the operator itself launched"),
+      share("self_device", c.self_device_us, whole.self_device_us, `all ${device} time`),
+      onDevice("device_us", `${device} total`, c.device_us, "pale",
+        "of kernels, copies and sets that the operator and all that it calls launched"),
     );
   }
-  return { columns, rows: range(c.name.length), filtered: (row) => names[c.name[row]!]! };
+  return { columns, rows: range(c.name.length), filtered: (row) => [names[c.name[row]!]!] };
 }
 
 /** Return the table of kernels, copies and sets; sums divided by `runs`, the rest per call. */
@@ -46,27 +48,45 @@ export function kernels(payload: Payload, runs: number): Source {
     nameColumn("name", "kernel", c.name, names),
     nameColumn("operator", "operator", c.operator, names),
     counts("calls", c.calls, runs),
-    time("device_us", device, c.device_us, "device", whole.self_device_us, device,
-      "kernels, copies and sets of this name"),
-    each("mean_us", "mean", c.mean_us, null, null, "", "mean of one call"),
-    each("min_us", "min", c.min_us, null, null, "", "shortest call"),
-    each("max_us", "max", c.max_us, null, null, "", "longest call"),
+    time("device_us", device, c.device_us, "device", "of kernels, copies and sets of this name"),
+    share("device", c.device_us, whole.self_device_us, `all ${device} time`),
+    each("mean_us", "mean", c.mean_us, null, "of one call, on average"),
+    each("min_us", "min", c.min_us, null, "of the shortest call"),
+    each("median_us", "median", c.median_us, null, "of one call, the median"),
+    each("max_us", "max", c.max_us, null, "of the longest call"),
   ];
   // One device and one stream need no column to say so.
-  if (new Set(c.stream).size > 1) {
-    columns.push(plain("stream", "stream", c.stream, String));
-  }
   if (new Set(c.device).size > 1) {
-    columns.splice(1, 0, plain("device", "device", c.device, (value) => names[value]!));
+    const label = (row: number) => names[c.device[row]!]!;
+    // By its number, where it has one: 2 before 10.
+    const order = (row: number) => Number(/\d+$/.exec(label(row))?.[0] ?? NaN);
+    const numbered = !c.device.some((_, row) => Number.isNaN(order(row)));
+    columns.splice(1, 0, plain("device", "device", numbered ? order : label, label));
+  }
+  if (new Set(c.stream).size > 1) {
+    columns.push(plain("stream", "stream", (row) => c.stream[row]!));
+  }
+  for (const key of ["grid", "block"] as const) {
+    const values = c[key];
+    const text = (row: number) => (values?.[row] == null ? null : names[values[row]!]!);
+    if (values) columns.push({ ...plain(key, key, text), aside: 2 });
+  }
+  const { occupancy } = c;
+  if (occupancy) {
+    columns.push({
+      ...plain("occupancy", "occupancy", (row) => occupancy[row] ?? null, (row) =>
+        occupancy[row] == null ? DASH : occupancy[row]!.toFixed(0),
+      ),
+      unit: "%",
+      about: "Occupancy as Kineto estimates it, averaged over the time",
+      aside: 2,
+    });
   }
   const { operator } = c;
   return {
     columns,
     rows: range(c.name.length),
-    filtered: (row) =>
-      operator[row] == null
-        ? names[c.name[row]!]!
-        : `${names[c.name[row]!]}\n${names[operator[row]!]}`,
+    filtered: (row) => [c.name[row]!, operator[row]].flatMap((i) => (i == null ? [] : names[i]!)),
   };
 }
 
@@ -80,9 +100,25 @@ function nameColumn(key: string, head: string, values: Numbers, names: string[])
 }
 
 function plain(
-  key: string, head: string, values: number[], text: (value: number) => string,
+  key: string,
+  head: string,
+  cell: (row: number) => Cell,
+  text = (row: number) => String(cell(row) ?? DASH),
 ): Column {
-  return { key, head, cell: (row) => values[row]!, text: (row) => text(values[row]!) };
+  return { key, head, cell, text };
+}
+
+/** Return the column of what part of a whole each row is. */
+function share(key: string, values: Numbers, whole: number | null, of: string): Column {
+  const part = (row: number) => (whole && values[row] != null ? values[row]! / whole : null);
+  return {
+    key: `${key}_share`,
+    head: "%",
+    about: `Percent of ${of}`,
+    cell: part,
+    text: (row) => percent(part(row)),
+    aside: 1,
+  };
 }
 
 function counts(key: string, values: number[], runs: number): Column {
@@ -95,36 +131,24 @@ function counts(key: string, values: number[], runs: number): Column {
   };
 }
 
-/** Return what makes columns of times that share a unit, which suits the largest of `all`. */
+/** Return what makes columns of times that share a unit and a scale, those of the largest. */
 function times(runs: number, all: Numbers) {
-  const fit = unit(all.map((us) => (us === null ? null : us / runs)));
+  const most = all.reduce<number>((max, us) => Math.max(max, us ?? 0), 0) / runs;
+  const fit = unit([most]);
   return (
-    key: string,
-    head: string,
-    values: Numbers,
-    color: string | null,
-    whole: number | null,
-    of: string,
-    about: string,
+    key: string, head: string, values: Numbers, color: string | null, about: string,
   ): Column => {
-    const shown = values.map((us) => (us === null ? null : us / runs));
-    const most = shown.reduce<number>((max, us) => Math.max(max, us ?? 0), 0);
+    const shown = (row: number) => (values[row] == null ? null : values[row]! / runs);
     const column: Column = {
       key,
       head,
       unit: fit.name,
       about: `Time ${about}`,
-      cell: (row) => shown[row] ?? null,
-      text: (row) => number(shown[row] ?? null, fit),
+      cell: shown,
+      text: (row) => number(shown(row), fit),
+      title: (row) => (shown(row) === null ? "not measured" : `${shown(row)!.toFixed(3)} µs`),
     };
-    column.title = (row) =>
-      shown[row] == null
-        ? "not measured"
-        : `${shown[row]!.toFixed(3)} µs` +
-          (whole ? `, ${percent(values[row]! / whole)} % of all ${of} time` : "");
-    if (color && most) {
-      column.bar = { color, share: (row) => (shown[row] ?? 0) / most };
-    }
+    if (color && most) column.bar = { color, share: (row) => (shown(row) ?? 0) / most };
     return column;
   };
 }

@@ -28,13 +28,13 @@ export const PALETTES: Record<Theme, Palette> = {
     hover: "#8a94a01f",
     chosen: "#3f72d329",
     cpu: "#4478d8",
-    inner: "#8eb0ec",
-    call: "#c3d4f5",
+    inner: "#82a7ea",
+    call: "#b3c8f2",
     wait: "#d0512a",
     device: "#2a9a60",
     pale: "#a5d9bf",
     copy: "#b3861a",
-    idle: "#d0512a24",
+    idle: "#d0512a30",
   },
   dark: {
     fg: "#e8eaed",
@@ -49,9 +49,28 @@ export const PALETTES: Record<Theme, Palette> = {
     device: "#47c285",
     pale: "#2c6e4e",
     copy: "#d9a93a",
-    idle: "#f0835c24",
+    idle: "#f0835c3c",
   },
 };
+
+/** Return the contrast between two colours written as #rrggbb, from 1 to 21. */
+export function contrast(one: string, other: string): number {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high! + 0.05) / (low! + 0.05);
+}
+
+function luminance(color: string): number {
+  const [r, g, b] = [1, 3, 5].map((at) => {
+    const value = parseInt(color.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+}
+
+/** Return black or white, whichever is read better on a colour. */
+export function ink(color: string): string {
+  return contrast(color, "#000000") >= contrast(color, "#ffffff") ? "#000000" : "#ffffff";
+}
 
 /** Return red, green, blue and opacity of a computed colour, or null. */
 export function channels(color: string): [number, number, number, number] | null {

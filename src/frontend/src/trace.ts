@@ -61,14 +61,16 @@ export class KernelTrace implements TraceSource {
     const id = ++this.#asked;
     return new Promise((resolve, reject) => {
       stop.throwIfAborted();
-      stop.addEventListener("abort", () => listen({ id, kind: "error", message: "given up" }, []));
+      const giveUp = () => listen({ id, kind: "error", message: "given up" }, []);
+      stop.addEventListener("abort", giveUp);
       const late = setTimeout(
-        () => progress("Waiting for the kernel: it is busy, or was restarted"),
+        () => progress("No answer from the kernel yet: it is busy, or gone"),
         PATIENCE_MS,
       );
       const listen = (message: any, buffers: DataView[]) => {
         if (message?.id !== id) return;
         clearTimeout(late);
+        stop.removeEventListener("abort", giveUp);
         this.#channel.off("msg:custom", listen);
         if (message.kind === "error") reject(new Error(message.message));
         else resolve([message, buffers?.[0]]);
@@ -127,7 +129,7 @@ export function openInPerfetto(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     stop.throwIfAborted();
-    stop.addEventListener("abort", () => end(new Error("given up")));
+    stop.addEventListener("abort", () => end(new Error("given up")), { once: true });
     const end = (error?: Error) => {
       clearInterval(ping);
       removeEventListener("message", listen);

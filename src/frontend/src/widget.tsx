@@ -12,44 +12,56 @@ interface Model extends Channel {
 const LIVE = "tp-live";
 const STATIC = "tp-static";
 
-/** Hide or show the page that holds the same as a live widget: it stays for when there is none. */
-function hidePages(id: string, hidden: boolean): void {
-  for (const page of document.querySelectorAll<HTMLElement>(`.${STATIC}`)) {
-    if (page.dataset.tpId === id) page.hidden = hidden;
-  }
-}
-
 function renderWidget({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const payload: Payload = JSON.parse(model.get("payload"));
   el.classList.add(LIVE);
   el.dataset.tpId = payload.id;
-  hidePages(payload.id, true);
   render(<App payload={payload} trace={new KernelTrace(model)} />, el);
+  renderPages();
+  // By now it may stand nowhere yet, and so in no notebook.
+  requestAnimationFrame(renderPages);
   return () => {
     render(null, el);
     el.classList.remove(LIVE);
-    hidePages(payload.id, false);
     renderPages();
   };
 }
 
+/** Show the pages that no live widget shows already, and hide the others. */
 function renderPages(): void {
-  for (const page of document.querySelectorAll<HTMLElement>(`.${STATIC}:not([data-tp-shown])`)) {
+  const live = [...document.querySelectorAll<HTMLElement>(`.${LIVE}`)];
+  for (const page of document.querySelectorAll<HTMLElement>(`.${STATIC}`)) {
     const data = page.querySelector('script[type="application/json"]')?.textContent;
     const place = page.querySelector<HTMLElement>(".tp-place");
     if (!data || !place) continue;
-    const { payload, trace }: { payload: Payload; trace?: { file: string; base64: string } } =
-      JSON.parse(data);
-    const live = [...document.querySelectorAll<HTMLElement>(`.${LIVE}`)];
-    if (live.some((widget) => widget.dataset.tpId === payload.id)) {
-      page.hidden = true;
-      continue;
+    page.hidden = live.some((el) => el.dataset.tpId === page.dataset.tpId && together(el, page));
+    const shown = page.dataset.tpShown !== undefined;
+    if (page.hidden && shown) {
+      delete page.dataset.tpShown;
+      render(null, place);
+    } else if (!page.hidden && !shown) {
+      page.dataset.tpShown = "";
+      // The plain table has done its work.
+      place.querySelector(".tp-plain")?.remove();
+      renderPage(JSON.parse(data), place);
     }
-    page.dataset.tpShown = "";
-    place.replaceChildren();
-    const source = trace ? new EmbeddedTrace(trace.file, trace.base64) : null;
-    render(<App payload={payload} trace={source} />, place);
   }
+}
+
+interface Held {
+  payload: Payload;
+  trace: { file: string; base64: string } | null;
+}
+
+function renderPage({ payload, trace }: Held, place: HTMLElement): void {
+  const source = trace && new EmbeddedTrace(trace.file, trace.base64);
+  render(<App payload={payload} trace={source} />, place);
+}
+
+/** Tell whether two elements are in one notebook: a copy of it may be open beside it. */
+function together(one: HTMLElement, other: HTMLElement): boolean {
+  const [a, b] = [one, other].map((element) => element.closest(".jp-NotebookPanel"));
+  return !a || !b || a === b;
 }
 
 renderPages();

@@ -14,12 +14,13 @@ const UNITS: Unit[] = [
   { name: "ns", us: 1e-3 },
 ];
 const MICROSECONDS = UNITS[2]!;
+const NANOSECONDS = UNITS[3]!;
 
 /** Return the unit in which the largest of the given times has one to three digits. */
 export function unit(times: Iterable<number | null>): Unit {
   let largest = 0;
   for (const us of times) if (us !== null) largest = Math.max(largest, Math.abs(us));
-  return UNITS.find((one) => largest >= one.us) ?? MICROSECONDS;
+  return UNITS.find((one) => largest >= one.us) ?? (largest ? NANOSECONDS : MICROSECONDS);
 }
 
 /** Return a number with so many decimals, ties to the even digit as Python's format does it. */
@@ -42,9 +43,11 @@ export function number(us: number | null, of: Unit): string {
 /** Return a time with three digits that count and its unit. */
 export function duration(us: number | null): string {
   if (us === null) return DASH;
-  const fit = unit([us]);
+  // As it will be written: 999.9 as 1000, for which there is a larger unit.
+  const written = Number(us.toPrecision(3));
+  const fit = unit([written]);
   const value = us / fit.us;
-  const size = Math.abs(value);
+  const size = Math.abs(written / fit.us);
   return `${fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2)} ${fit.name}`;
 }
 
@@ -57,7 +60,8 @@ export function percent(fraction: number | null): string {
 
 /** Return a number of calls per run, which need not be whole. */
 export function count(calls: number): string {
-  return Number.isInteger(calls) ? String(calls) : fixed(calls, 2);
+  if (Number.isInteger(calls)) return String(calls);
+  return calls > 0 && calls < 0.005 ? "<0.01" : fixed(calls, 2);
 }
 
 /** Return a name in two pieces, of which the first may be cut at its end: kernel names begin

@@ -10,6 +10,7 @@ export function example(): Payload {
     warnings: [],
     device: "CUDA",
     runs: 2,
+    complete: true,
     names: ["aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm", "bias", "CUDA 0"],
     whole: { self_cpu_us: 200, self_device_us: 80 },
     operators: {
@@ -46,8 +47,8 @@ export function example(): Payload {
       wall_us: 100,
       resolution_us: 0,
       lanes: [
-        { kind: "cpu", label: "CPU", rows: 3 },
-        { kind: "device", label: "CUDA 0", rows: 1 },
+        { kind: "cpu", label: "CPU", rows: 3, streams: null },
+        { kind: "device", label: "CUDA 0", rows: 1, streams: [7] },
       ],
       spans: {
         lane: [0, 0, 0, 0, 1, 1],

@@ -19,6 +19,9 @@ test("idle is what no span covers, ends included", () => {
   assert.deepEqual(idle(strip, 1), [[0, 30], [50, 60], [80, 100]]);
   const full: Strip = { ...strip, spans: { ...strip.spans, start_us: [0, 0, 0, 0, 0, 40], duration_us: [9, 9, 9, 9, 45, 60] } };
   assert.deepEqual(idle(full, 1), []);
+  // What several drawn as one leave open is not known to be busy
+  full.spans.count = [1, 1, 1, 1, 1, 9];
+  assert.deepEqual(idle(full, 1), [[45, 100]]);
 });
 
 test("the span under a point is the nearest within the slack", () => {
@@ -36,6 +39,14 @@ test("zooming keeps the time under the pointer, and the view within the run", ()
   assert.deepEqual(zoomed({ from: 40, to: 60 }, 100, 100, 50), { from: 0, to: 100 });
   const deep = zoomed({ from: 40, to: 41 }, 100, 1e-9, 40.5);
   assert.ok(Math.abs(deep.to - deep.from - 0.01) < 1e-9);
+});
+
+test("as many steps out as in end at the whole again, and a run of no length stays", () => {
+  let view = { from: 0, to: 2350.808 };
+  for (let i = 0; i < 6; i++) view = zoomed(view, 2350.808, 0.6, 1000);
+  for (let i = 0; i < 6; i++) view = zoomed(view, 2350.808, 1 / 0.6, 700);
+  assert.deepEqual(view, { from: 0, to: 2350.808 });
+  assert.deepEqual(zoomed({ from: 0, to: 0 }, 0, 0.5, 0), { from: 0, to: 0 });
 });
 
 test("panning stops at the ends", () => {

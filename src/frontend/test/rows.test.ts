@@ -17,7 +17,7 @@ test("sorting leaves the given rows alone", () => {
   assert.deepEqual(rows, [0, 2]);
 });
 
-test("names sort by code points", () => {
+test("names sort by their characters", () => {
   const names = ["b", "a", "B", "µ"];
   assert.deepEqual(sorted([0, 1, 2, 3], (row) => names[row]!, false), [2, 1, 0, 3]);
 });
@@ -25,22 +25,31 @@ test("names sort by code points", () => {
 test("a plain filter is a part of the name, whatever its case", () => {
   const { test: matches, error } = filter("At::[", false);
   assert.equal(error, null);
-  assert.ok(matches("void at::[x]"));
-  assert.ok(!matches("aten::mm"));
+  assert.ok(matches(["void at::[x]"]));
+  assert.ok(!matches(["aten::mm"]));
 });
 
 test("a regular expression is one", () => {
   const { test: matches } = filter("^aten::(mm|add)$", true);
-  assert.deepEqual(["aten::mm", "ATEN::ADD", "aten::addmm"].map(matches), [true, true, false]);
+  assert.deepEqual(["aten::mm", "ATEN::ADD", "aten::addmm"].map((name) => matches([name])), [
+    true, true, false,
+  ]);
 });
 
 test("a regular expression that is none is said to be, and hides nothing", () => {
   const { test: matches, error } = filter("(", true);
   assert.match(error!, /[Uu]nterminated group/);
-  assert.ok(matches("anything"));
+  assert.ok(matches(["anything"]));
 });
 
 test("no text is no filter", () => {
-  assert.ok(filter("", true).test("x"));
-  assert.ok(filter("", false).test(""));
+  assert.ok(filter("", true).test(["x"]));
+  assert.ok(filter("", false).test([""]));
+});
+
+test("each text is looked at by itself, from its beginning to its end", () => {
+  const { test: matches } = filter("^aten::sum$", true);
+  assert.ok(matches(["void reduce_kernel", "aten::sum"]));
+  assert.ok(!matches(["void reduce_kernel", "aten::sum_out"]));
+  assert.equal(filter("a\\-b", true).error, null);
 });

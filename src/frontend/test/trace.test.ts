@@ -103,7 +103,7 @@ test("a kernel that is silent is waited for, and said to be", async (context) =>
   context.mock.timers.tick(1999);
   assert.deepEqual(told, []);
   context.mock.timers.tick(1);
-  assert.deepEqual(told, ["Waiting for the kernel: it is busy, or was restarted"]);
+  assert.deepEqual(told, ["No answer from the kernel yet: it is busy, or gone"]);
   [...listeners].forEach((listen) => listen({ kind: "path", id: 1, path: "/mine" }, []));
   assert.equal(await asked, "/mine");
 });

@@ -47,6 +47,8 @@ class Lane:
     rows: int
     device: int = NONE
     """Number of the device; `NONE` for a `cpu` lane."""
+    streams: tuple[int | None, ...] = ()
+    """Of a device, the stream of each row; None for a last row that is of several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,13 +204,16 @@ def _device(found: Attribution, run: int, first_lane: int) -> _Placed:
     place[order] = np.arange(len(order)) - np.searchsorted(lane[first][order], lane[first][order])
     row = np.minimum(place, STREAMS - 1)[streams]
 
-    rows = [int(row[lane == i].max()) + 1 for i in range(len(devices))]
-    lanes = tuple(
-        Lane("device", "", n, int(i)) for n, i in zip(rows, devices.tolist(), strict=True)
-    )
+    lanes = []
+    for i, device in enumerate(devices.tolist()):
+        mine = order[lane[first][order] == i]
+        own: list[int | None] = trace.stream[events[first[mine]]].tolist()
+        if len(own) > STREAMS:
+            own[STREAMS - 1 :] = [None]
+        lanes.append(Lane("device", "", len(own), device, tuple(own)))
     kind = np.where(trace.category_is("kernel")[events], _KERNEL, _COPY)
     more = len(working) - len(devices)
-    return _Placed(lanes, events, first_lane + lane, row, kind, more)
+    return _Placed(tuple(lanes), events, first_lane + lane, row, kind, more)
 
 
 def _joined(found: Attribution, run: int, host: _Placed, device: _Placed) -> Strip:

@@ -22,22 +22,32 @@ MOST_TRACE_BYTES = 16_000_000
 """Of the trace file that a document carries: a browser reads all of it before it shows a thing."""
 
 
-def page(profile: Profile, shown: dict[str, Any], sort: str | None, limit: int | None) -> str:
-    """Return a payload of the profile as a piece of HTML, for the output of a notebook's cell."""
-    return _held(profile, shown, sort, limit, trace=None)
+def page(
+    profile: Profile,
+    shown: dict[str, Any],
+    sort: str | None = None,
+    limit: int | None = 15,
+    *,
+    paired: bool = False,
+) -> str:
+    """Return a payload of the profile as a piece of HTML, for the output of a notebook's cell.
+
+    `paired` says that the output after it is a widget of the same payload.
+    """
+    return _held(profile, shown, sort, limit, "tp-static tp-paired" if paired else "tp-static")
 
 
 def document(profile: Profile) -> str:
     """Return the profile as a whole HTML document, with its trace if that is not too large."""
     title = headline(profile)
     said = f"{title.lead}: {title.text}" if title.lead else title.text
-    body = _held(profile, payload(profile), None, 15, trace=_trace(profile))
+    body = _held(profile, payload(profile), None, 15, "tp-static", _trace(profile))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
         f"<title>tprofile: {escape(said)}</title>"
         "<style>:root{color-scheme:light dark}body{margin:16px auto;max-width:1280px;"
-        f"padding:0 16px}}</style></head>\n<body>{body}</body></html>\n"
+        f"padding:0 16px}}</style></head>\n<body><main>{body}</main></body></html>\n"
     )
 
 
@@ -51,7 +61,8 @@ def _held(
     shown: dict[str, Any],
     sort: str | None,
     limit: int | None,
-    trace: bytes | None,
+    kind: str,
+    trace: bytes | None = None,
 ) -> str:
     held: dict[str, Any] = {"payload": shown, "trace": None}
     if trace is not None:
@@ -63,7 +74,7 @@ def _held(
     script = (STATIC / "widget.js").read_text(encoding="utf-8")
     # The widget hides the piece that bears its payload's id.
     return (
-        f'<div class="tp-static" data-tp-id="{escape(shown["id"])}"><style>{style}</style>'
+        f'<div class="{kind}" data-tp-id="{escape(shown["id"])}"><style>{style}</style>'
         f'<div class="tp-place">{html(profile, sort, limit)}</div>'
         f'<script type="application/json">{_inert(encode(held))}</script>'
         f'<script type="module">{script}</script></div>'

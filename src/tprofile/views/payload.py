@@ -59,6 +59,7 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
         "warnings": _lines("warnings", profile.summary.warnings, WARNINGS_BYTES, left_out),
         "device": word,
         "runs": max(len(profile.runs), 1),
+        "complete": profile.complete,
         "names": names.shown,
         "whole": {
             "self_cpu_us": _number(operators["self_cpu_us"].sum()),
@@ -241,6 +242,7 @@ def _strip(
             "kind": lane.kind,
             "label": _cut(lane.label or device_label(profile, lane.device), LABEL),
             "rows": lane.rows,
+            "streams": list(lane.streams) if lane.kind == "device" else None,
         }
         for lane in strip.lanes
     ]

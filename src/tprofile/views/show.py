@@ -16,6 +16,12 @@ _VIEW = "application/vnd.jupyter.widget-view+json"
 _open: dict[str, tuple[str, list[ProfileWidget]]] = {}
 """By cell: the execution in which it last showed profiles, and their widgets."""
 
+_kept: list[ProfileWidget] = []
+"""Widgets that hold their profile, the newest last."""
+
+MOST_EVENTS = 2_000_000
+"""Of all profiles that are held for widgets: some hundred megabytes of torch's records."""
+
 
 def show(profile: Profile) -> None:
     """Show a profile in the output of the cell that runs, or print it where there is none."""
@@ -42,10 +48,11 @@ def bundles(
     shown = payload(profile, sort)
     widget = ProfileWidget(profile, shown)
     _replace(shell, widget)
+    _make_room(widget)
     return [
         {
             "text/plain": profile.text(sort, limit),
-            "text/html": page(profile, shown, sort, limit),
+            "text/html": page(profile, shown, sort, limit, paired=True),
         },
         {
             # Said by the page's own text already.
@@ -53,6 +60,13 @@ def bundles(
             _VIEW: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id},
         },
     ]
+
+
+def _make_room(widget: ProfileWidget) -> None:
+    """Have the oldest widgets keep their trace as a file, if all together hold too much."""
+    _kept[:] = [old for old in _kept if old.events] + [widget]
+    while len(_kept) > 1 and sum(one.events for one in _kept) > MOST_EVENTS:
+        _kept.pop(0).let_go()
 
 
 def _replace(shell: Any, widget: ProfileWidget) -> None:

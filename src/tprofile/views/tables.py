@@ -56,10 +56,12 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
 def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, str]:
     """Return the operators by a column, the largest first, and the column that `sort` stands for.
 
-    None stands for self device time, and without a device for self CPU time.
+    None stands for self device time. Without a device, CPU times stand for those of the device.
     """
     frame = profile.operators
-    sort = sort or ("self_device_us" if has_device(frame) else "self_cpu_us")
+    sort = sort or "self_device_us"
+    if not has_device(frame):
+        sort = {"self_device_us": "self_cpu_us", "device_us": "cpu_us"}.get(sort, sort)
     sortable = [c for c in frame.columns if c.endswith("_us") or c in ("calls", "name")]
     if sort not in sortable:
         raise TprofileError(

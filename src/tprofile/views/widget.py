@@ -42,6 +42,16 @@ class ProfileWidget(anywidget.AnyWidget):
         super().__init__(payload=encode(shown))
         self.on_msg(self._answer)
 
+    @property
+    def events(self) -> int:
+        """How many events the widget holds in memory."""
+        return 0 if self._profile is None else len(self._profile.trace)
+
+    def let_go(self) -> None:
+        """Write the trace to its file and hold it in memory no longer."""
+        self._written()
+        self._profile = None
+
     def close(self) -> None:
         """Close the widget, and let go of its profile: open widgets are kept for ever."""
         self._profile = None

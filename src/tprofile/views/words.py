@@ -40,7 +40,8 @@ class Unit:
 def unit(us: Iterable[float | None]) -> Unit:
     """Return the unit in which the largest of the given times has one to three digits."""
     largest = max((abs(t) for t in us if t is not None and not math.isnan(t)), default=0.0)
-    name, size = next(((n, s) for n, s in _UNITS if largest >= s), ("µs", 1.0))
+    least = _UNITS[-1] if largest else ("µs", 1.0)
+    name, size = next(((n, s) for n, s in _UNITS if largest >= s), least)
     return Unit(name, size)
 
 
@@ -48,10 +49,12 @@ def duration(us: float | None) -> str:
     """Return a time with three digits that count and its unit."""
     if us is None or math.isnan(us):
         return DASH
-    fit = unit([us])
-    value = us / fit.us
-    decimals = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:.{decimals}f} {fit.name}"
+    # As it will be written: 999.9 as 1000, for which there is a larger unit.
+    written = float(f"{us:.3g}")
+    fit = unit([written])
+    size = abs(written / fit.us)
+    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
+    return f"{us / fit.us:.{decimals}f} {fit.name}"
 
 
 def percent(fraction: float | None) -> str:
@@ -65,7 +68,9 @@ def percent(fraction: float | None) -> str:
 
 def count(number: float) -> str:
     """Return a number of calls per run, which need not be whole."""
-    return f"{number:.0f}" if number == int(number) else f"{number:.2f}"
+    if number == int(number):
+        return f"{number:.0f}"
+    return "<0.01" if 0 < number < 0.005 else f"{number:.2f}"
 
 
 def visible(text: str) -> str:
