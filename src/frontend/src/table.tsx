@@ -50,6 +50,7 @@ const PADDING = 20;
 const NAME_PADDING = 28;
 const BAR = 76;
 const LEAST_NAME = 140;
+const EASE = 120;
 const OVERSCAN = 6;
 
 export function Table(props: Props) {
@@ -237,7 +238,9 @@ function arranged(all: Column[], rows: number[], main: string, room: number) {
     let columns = all.filter((column) => (column.aside ?? 0) <= most);
     const names = columns.filter((column) => column.name).length;
     const width = (column: Column) => widths.get(column)![bars ? "barred" : "bare"];
-    const needed = columns.reduce((sum, column) => sum + width(column), names * LEAST_NAME);
+    // Names are what one looks for: what is rarely asked for comes only where they have room.
+    const ease = most === 2 ? names * EASE : 0;
+    const needed = columns.reduce((sum, column) => sum + width(column), names * LEAST_NAME + ease);
     if (bars && needed > room) continue;
     if (needed > room) {
       // Now the table scrolls sideways: what it is sorted by at first comes first, a second name
@@ -247,7 +250,7 @@ function arranged(all: Column[], rows: number[], main: string, room: number) {
       const others = columns.filter((column) => !first.includes(column) && !last.includes(column));
       columns = [...first, ...others, ...last];
     }
-    const left = Math.max(room - needed, 0);
+    const left = Math.max(room - needed, 0) + ease;
     // What the rows are named by gets more room than a second name.
     const pixels = columns.map((column, i) =>
       column.name ? LEAST_NAME + left * (names === 1 ? 1 : i === 0 ? 0.65 : 0.35) : width(column),
