@@ -50,7 +50,7 @@ const PADDING = 20;
 const NAME_PADDING = 28;
 const BAR = 76;
 const LEAST_NAME = 140;
-const EASE = 120;
+const EASE = 80;
 const OVERSCAN = 6;
 
 export function Table(props: Props) {
@@ -238,8 +238,8 @@ function arranged(all: Column[], rows: number[], main: string, room: number) {
     let columns = all.filter((column) => (column.aside ?? 0) <= most);
     const names = columns.filter((column) => column.name).length;
     const width = (column: Column) => widths.get(column)![bars ? "barred" : "bare"];
-    // Names are what one looks for: what is rarely asked for comes only where they have room.
-    const ease = most === 2 ? names * EASE : 0;
+    // Names are what one looks for: what else could be shown comes where they have room.
+    const ease = most ? names * EASE : 0;
     const needed = columns.reduce((sum, column) => sum + width(column), names * LEAST_NAME + ease);
     if (bars && needed > room) continue;
     if (needed > room) {
