@@ -1,6 +1,6 @@
 // The whole of it: the answer, five figures, one run, and the tables.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions } from "./actions.tsx";
 import type { Payload } from "./payload.ts";
 import { filter } from "./rows.ts";
@@ -42,7 +42,8 @@ export function App({ payload, trace }: Props) {
     kernels: { key: payload.kernels.sort, descending: true },
   });
 
-  useEffect(() => {
+  // Before anything is painted, so that a dark page does not flash.
+  useLayoutEffect(() => {
     const around = root.current!.parentElement ?? root.current!;
     return watchTheme(() => {
       const now = behind(around);
