@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pages import Front, Lab, Perfetto, expect
 from server import Server
-from traces import DATA, op, profile, recorded
+from traces import DATA, note, op, profile, recorded, work
 from traffic import Traffic
 
 import tprofile
+from tprofile.trace.marks import RUN
 from tprofile.views.tables import operator_names
 from tprofile.views.words import visible
 
@@ -569,3 +570,55 @@ def test_a_long_table_draws_what_is_in_view(context: BrowserContext, tmp_path: P
     view.page.keyboard.press("End")
     expect(rows(view).filter(has_text=one.operators["name"].iloc[-1])).to_be_visible()
     assert rows(view).count() < 40
+
+
+def test_odd_profiles_show_what_they_have(context: BrowserContext, tmp_path: Path) -> None:
+    # Nothing at all
+    page, view = opened(context, Path(profile().to_html(tmp_path / "empty.html")))
+    expect(view.locator(".tp-title")).to_have_text("Nothing was profiled")
+    expect(view.locator(".tp-foot")).to_have_text("no operators")
+    expect(view.locator("canvas")).to_have_count(0)
+    page.close()
+    # Device work whose launches were not recorded
+    bare = profile(work("k", 0, 10), work("k", 30, 10))
+    page, view = opened(context, Path(bare.to_html(tmp_path / "bare.html")))
+    expect(view.get_by_role("tab", name="Kernels")).to_have_attribute("aria-selected", "true")
+    expect(rows(view)).to_have_count(1)
+    expect(view.locator(".tp-keys")).to_have_text("kernelsidle")
+    page.close()
+    # A run that an error ended
+    stopped = profile(
+        note(RUN, 0, 20, 1), op("aten::mm", 1, 10, 2),
+        recorded={"profiled": 0, "stopped": {"by": "ValueError", "during": "profiled run 1 of 3"}},
+    )  # fmt: skip
+    page, view = opened(context, Path(stopped.to_html(tmp_path / "stopped.html")))
+    expect(view.locator(".tp-title")).to_have_text("Stopped by ValueError in profiled run 1 of 3")
+    expect(view.locator(".tp-which")).to_have_text("The stopped run, up to there · 20.0 µs")
+    expect(view.locator(".tp-foot")).to_have_text("1 operator, of the run that was stopped")
+    page.close()
+
+
+def test_what_was_drawn_as_one_shows_its_gaps(context: BrowserContext, tmp_path: Path) -> None:
+    # GIVEN a device that works a tenth of the time, in more pieces than there are pixels
+    events = []
+    for i in range(4000):
+        events.append(op("aten::mul", i * 100, 90, i + 1))
+        events.append(work("k", i * 100 + 20, 10, 0, i + 1))
+    one = profile(*events)
+    _, view = opened(context, Path(one.to_html(tmp_path / "out.html")))
+    expect(view.get_by_text("Bars shorter than")).to_be_visible()
+    # THEN about a tenth of the lane's pixels are in the colour of kernels, the rest in that of idle
+    green, all_ = view.locator("canvas").evaluate(
+        """canvas => new Promise(done => requestAnimationFrame(() => {
+            const { width, height } = canvas;
+            const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+            let green = 0, idle = 0;
+            for (let i = 0; i < data.length; i += 4) {
+                if (!data[i + 3]) continue;
+                if (data[i + 1] > data[i] + 60) green++;
+                else if (data[i] > data[i + 2] + 60) idle++;
+            }
+            done([green, green + idle]);
+        }))"""
+    )
+    assert 0.06 < green / all_ < 0.15

@@ -146,7 +146,7 @@ export function App({ payload, trace }: Props) {
           </div>
         ))}
       </div>
-      {payload.strip && (
+      {!!payload.strip?.lanes.length && (
         <Strip
           payload={payload}
           strip={payload.strip}
@@ -229,8 +229,7 @@ export function App({ payload, trace }: Props) {
       <p class="tp-foot" role="status">
         {test.error
           ? `The filter is no regular expression: ${test.error}`
-          : `${rows.length === source.rows.length ? "" : `${rows.length} of `}` +
-            `${plural(source.rows.length, tab.slice(0, -1))}, ${sums(payload, perRun)}`}
+          : counted(payload, tab, rows.length, source.rows.length, perRun)}
       </p>
       {payload.left_out.map((line) => (
         <p key={line} class="tp-note">{line}</p>
@@ -250,6 +249,13 @@ function together(text: string): string {
 
 function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
+}
+
+function counted(payload: Payload, tab: Tab, shown: number, all: number, perRun: boolean): string {
+  const word = tab.slice(0, -1);
+  if (!all) return `no ${word}s`;
+  const part = shown === all ? "" : `${shown} of `;
+  return `${part}${plural(all, word)}, ${sums(payload, perRun)}`;
 }
 
 function sums({ runs, complete }: Payload, perRun: boolean): string {
