@@ -145,8 +145,8 @@ class Front:
         self._until(f"document.body.dataset.jpThemeLight === '{str(name == 'light').lower()}'")
 
     def cell(self, i: int) -> Locator:
-        """Find the i-th code cell."""
-        return self.page.locator(".jp-Notebook .jp-CodeCell").nth(i)
+        """Find the i-th code cell. Lab may have brought back another test's notebook."""
+        return self.page.locator(".jp-NotebookPanel:visible .jp-CodeCell").nth(i)
 
     def outputs(self, i: int) -> Locator:
         """Find what the i-th code cell shows below its code."""

@@ -159,11 +159,12 @@ class Server:
         return path
 
     def clear(self) -> None:
-        """Shut down all kernels and forget settings that a test has changed, such as the theme."""
+        """Shut down all kernels, and forget what a test has left open or set (the theme)."""
         for session in self.ask("sessions"):
             self.ask(f"sessions/{session['id']}", "DELETE")
-        for file in (self._folder / "settings").rglob("*.jupyterlab-settings"):
-            file.unlink()
+        for pattern in ("settings/**/*.jupyterlab-settings", "workspaces/*"):
+            for file in self._folder.glob(pattern):
+                file.unlink(missing_ok=True)
 
     def stop(self) -> None:
         """Stop the server and its kernels."""
