@@ -84,6 +84,18 @@ def test_profiles_that_hold_too_much_are_kept_as_files(
     assert len(module._kept) == 1
 
 
+def test_a_full_disk_keeps_no_result_from_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "MOST_EVENTS", 1)
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    one = recorded("matmul_add_64")
+    bundles(Shell("a", "1"), one)
+    assert len(bundles(Shell("b", "2"), one)) == 2
+    assert module._open["a"][1][0].events == len(one.trace)
+
+
 def test_a_front_end_that_names_no_cell_keeps_all() -> None:
     bundles(Shell(None, "1"), recorded("matmul_add_64"))
     assert module._open == {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ..errors import TprofileError
 from .page import page
 from .payload import payload
 
@@ -66,7 +68,9 @@ def _make_room(widget: ProfileWidget) -> None:
     """Have the oldest widgets keep their trace as a file, if all together hold too much."""
     _kept[:] = [old for old in _kept if old.events] + [widget]
     while len(_kept) > 1 and sum(one.events for one in _kept) > MOST_EVENTS:
-        _kept.pop(0).let_go()
+        # Where there is no room for files either, it stays in memory: the new result is shown.
+        with suppress(OSError, TprofileError):
+            _kept.pop(0).let_go()
 
 
 def _replace(shell: Any, widget: ProfileWidget) -> None:
