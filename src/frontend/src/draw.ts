@@ -1,6 +1,6 @@
 // The strip on its canvas. Text on it is drawn, so a name can be nothing but text.
 
-import { idle, kindOf, ticks, type Layout, type View } from "./lanes.ts";
+import { kindOf, ticks, type Layout, type View } from "./lanes.ts";
 import type { Kind, Payload, Strip } from "./payload.ts";
 import { ink, type Palette } from "./theme.ts";
 import { cut, unit } from "./words.ts";
@@ -9,6 +9,8 @@ export interface Scene {
   payload: Payload;
   strip: Strip;
   layout: Layout;
+  /** Of each lane, the stretches in which nothing was done. */
+  idle: [number, number][][];
   view: View;
   width: number;
   palette: Palette;
@@ -61,7 +63,7 @@ function drawIdle(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => 
   scene.strip.lanes.forEach((lane, i) => {
     if (lane.kind !== "device") return;
     const { top, height } = scene.layout.lanes[i]!;
-    for (const [from, until] of idle(scene.strip, i)) {
+    for (const [from, until] of scene.idle[i]!) {
       if (until > scene.view.from && from < scene.view.to) {
         to.fillRect(x(from), top, x(until) - x(from), height);
       }

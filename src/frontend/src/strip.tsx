@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { draw } from "./draw.ts";
-import { kindOf, layout, panned, spanAt, zoomed, type View } from "./lanes.ts";
+import { idle, kindOf, layout, panned, spanAt, zoomed, type View } from "./lanes.ts";
 import type { Payload, Strip as Data } from "./payload.ts";
 import { chosenSpans, NOTHING, selectionOf, type Selection } from "./selection.ts";
 import { PALETTES, type Theme } from "./theme.ts";
@@ -34,6 +34,11 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
   const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const places = useMemo(() => layout(strip), [strip]);
+  const gaps = useMemo(() => strip.lanes.map((_, lane) => idle(strip, lane)), [strip]);
+  const kinds = useMemo(
+    () => new Set(strip.spans.kind.map((_, i) => kindOf(strip.spans, i))),
+    [strip],
+  );
   const chosen = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
   const whole = view.from <= 0 && view.to >= strip.wall_us;
 
@@ -51,6 +56,7 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
       draw(canvas.current, {
         payload, strip, view, width, chosen, pointed,
         layout: places,
+        idle: gaps,
         palette: PALETTES[theme],
         font: style.fontFamily,
         mono: style.getPropertyValue("--tp-mono"),
@@ -136,8 +142,11 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
     }
     const place = places.rows[lane[span]!]![row[span]!]!;
     setPointed(span);
-    const view_ = box.current!;
-    view_.scrollTop = Math.min(Math.max(view_.scrollTop, place.top + 40 - view_.clientHeight), place.top - 20);
+    const { scrollTop, clientHeight } = box.current!;
+    box.current!.scrollTop = Math.min(
+      Math.max(scrollTop, place.top + 40 - clientHeight),
+      place.top - 20,
+    );
     setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y: place.top });
   };
   const step = (by: number) => {
@@ -176,7 +185,6 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
     }
   };
 
-  const kinds = new Set(strip.spans.kind.map((_, i) => kindOf(strip.spans, i)));
   const span = pointed >= 0 && tip ? describe(payload, strip, pointed) : null;
   return (
     <section class="tp-strip" aria-label="One run to scale">
@@ -195,10 +203,21 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
           {strip.lanes.some((lane) => lane.kind === "device") && <Key color="idle">idle</Key>}
         </span>
         <span class="tp-zoom">
-          <button type="button" aria-label="Zoom out" title="Ctrl and wheel, or S" disabled={whole} onClick={() => zoom(2)}>
+          <button
+            type="button"
+            aria-label="Zoom out"
+            title="Ctrl and wheel, or S"
+            disabled={whole}
+            onClick={() => zoom(2)}
+          >
             −
           </button>
-          <button type="button" aria-label="Zoom in" title="Ctrl and wheel, or W" onClick={() => zoom(0.5)}>
+          <button
+            type="button"
+            aria-label="Zoom in"
+            title="Ctrl and wheel, or W"
+            onClick={() => zoom(0.5)}
+          >
             +
           </button>
           <button type="button" aria-label="Fit the whole run" disabled={whole} onClick={fit}>
@@ -208,31 +227,31 @@ export function Strip({ payload, strip, theme, selection, select }: Props) {
       </div>
       <div class="tp-canvas">
         <div class="tp-scroll" ref={box}>
-        <canvas
-          ref={canvas}
-          style={{ height: `${places.height}px`, cursor: whole ? "default" : "grab" }}
-          tabIndex={0}
-          role="application"
-          aria-roledescription="timeline"
-          aria-label={
-            `Timeline of run ${strip.run}: ${strip.lanes.map((lane) => lane.label).join(", ")}. ` +
-            "Arrows go from bar to bar, W and S zoom, A and D move, Enter selects."
-          }
-          onPointerMove={onPointerMove}
-          onPointerDown={onPointerDown}
-          onPointerUp={onPointerUp}
-          onPointerCancel={() => (drag.current = null)}
-          onPointerLeave={() => {
-            setPointed(-1);
-            setTip(null);
-          }}
-          onBlur={() => {
-            setPointed(-1);
-            setTip(null);
-          }}
-          onDblClick={(event) => zoom(0.25, event.offsetX)}
-          onKeyDown={onKeyDown}
-        />
+          <canvas
+            ref={canvas}
+            style={{ height: `${places.height}px`, cursor: whole ? "default" : "grab" }}
+            tabIndex={0}
+            role="application"
+            aria-roledescription="timeline"
+            aria-label={
+              `Timeline of run ${strip.run}: ${strip.lanes.map((lane) => lane.label).join(", ")}. ` +
+              "Arrows go from bar to bar, W and S zoom, A and D move, Enter selects."
+            }
+            onPointerMove={onPointerMove}
+            onPointerDown={onPointerDown}
+            onPointerUp={onPointerUp}
+            onPointerCancel={() => (drag.current = null)}
+            onPointerLeave={() => {
+              setPointed(-1);
+              setTip(null);
+            }}
+            onBlur={() => {
+              setPointed(-1);
+              setTip(null);
+            }}
+            onDblClick={(event) => zoom(0.25, event.offsetX)}
+            onKeyDown={onKeyDown}
+          />
         </div>
         {span && tip && (
           <div
@@ -276,7 +295,10 @@ function describe({ names }: Payload, { spans, lanes }: Data, span: number) {
   const start = `from ${duration(spans.start_us[span]!)}`;
   if (name == null) {
     const count = spans.count?.[span] ?? 1;
-    if (count === 1) return { name: "(no room for its name)", figures: `${kind} · ${duration(long)} · ${start}` };
+    if (count === 1) {
+      const figures = `${kind} · ${duration(long)} · ${start}`;
+      return { name: "(no room for its name)", figures };
+    }
     const busy = percent(spans.busy_us![span]! / (long || 1));
     return {
       name: `${count} short ones together`,

@@ -57,16 +57,21 @@ export function Table(props: Props) {
   const { order, setOrder, chosen, choose, id, main } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [size, setSize] = useState({ width: 0, height: 260 });
+  const widths = useMemo(
+    () => new Map(props.columns.map((column) => [column, numberWidth(column, props.rows)])),
+    [props.columns, props.rows],
+  );
   const { columns, bars, pixels } = useMemo(
-    () => arranged(props.columns, props.rows, main, size.width),
-    [props.columns, props.rows, main, size.width],
+    () => arranged(props.columns, widths, main, size.width),
+    [props.columns, widths, main, size.width],
   );
   const template = pixels.map((width) => `${width}px`).join(" ");
   const least = pixels.reduce((all, width) => all + width, 0);
   const [top, setTop] = useState(0);
   const [cursor, setCursor] = useState(-1);
 
-  const by = columns.find((column) => column.key === order.key) ?? columns[0]!;
+  // Of all columns: the order stays when the one that it goes by has no room any more.
+  const by = props.columns.find((column) => column.key === order.key) ?? props.columns[0]!;
   const rows = useMemo(
     () => sorted(props.rows, by.cell, order.descending),
     [props.rows, by, order.descending],
@@ -95,11 +100,12 @@ export function Table(props: Props) {
   useLayoutEffect(() => {
     const was = before.current;
     before.current = { rows, chosen };
+    const elsewhere = chosen !== was.chosen;
+    if (!elsewhere && same(rows, was.rows)) return;
     const place = chosen < 0 ? -1 : rows.indexOf(chosen);
-    if (place !== cursor && (chosen !== was.chosen || !same(rows, was.rows))) setCursor(place);
-    if (chosen !== was.chosen) {
-      if (place >= 0) show(place);
-    } else if (!same(rows, was.rows)) scroller.current!.scrollTop = 0;
+    setCursor(place);
+    if (!elsewhere) scroller.current!.scrollTop = 0;
+    else if (place >= 0) show(place);
   }, [chosen, rows]);
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -160,7 +166,11 @@ export function Table(props: Props) {
           );
         })}
       </div>
-      <div class="tp-body" role={rows.length ? "rowgroup" : undefined} style={{ height: `${rows.length * ROW}px`, minWidth: `${least}px` }}>
+      <div
+        class="tp-body"
+        role={rows.length ? "rowgroup" : undefined}
+        style={{ height: `${rows.length * ROW}px`, minWidth: `${least}px` }}
+      >
         {rows.slice(first, last).map((row, i) => {
           const place = first + i;
           return (
@@ -214,10 +224,10 @@ export function Table(props: Props) {
 function Name({ text, letters }: { text: string; letters: number }) {
   const [head, tail] = halves(text, letters);
   // A whole number of letters, so that no gap is left behind the dots.
-  const width = tail && { width: `calc(${letters - Math.floor((letters - 1) / 2)}ch + 1px)` };
+  const width = tail ? { width: `calc(${letters - Array.from(tail).length}ch + 1px)` } : undefined;
   return (
     <div role="gridcell" class="tp-left tp-mono tp-name" title={text}>
-      <span style={width || undefined}>{head}</span>
+      <span style={width}>{head}</span>
       {tail && <span>{tail}</span>}
     </div>
   );
@@ -232,8 +242,7 @@ function same(one: number[], other: number[]): boolean {
 }
 
 /** Return which columns there is room for, whether with bars, and the width of each. */
-function arranged(all: Column[], rows: number[], main: string, room: number) {
-  const widths = new Map(all.map((column) => [column, numberWidth(column, rows)] as const));
+function arranged(all: Column[], widths: Map<Column, Widths>, main: string, room: number) {
   for (const [most, bars] of [[2, true], [1, true], [0, true], [0, false]] as const) {
     let columns = all.filter((column) => (column.aside ?? 0) <= most);
     const names = columns.filter((column) => column.name).length;
@@ -260,8 +269,13 @@ function arranged(all: Column[], rows: number[], main: string, room: number) {
   throw new Error("unreachable");
 }
 
+interface Widths {
+  bare: number;
+  barred: number;
+}
+
 /** Return the pixels that a column of numbers needs, without its bars and with them. */
-function numberWidth(column: Column, rows: number[]): { bare: number; barred: number } {
+function numberWidth(column: Column, rows: number[]): Widths {
   if (column.name) return { bare: 0, barred: 0 };
   // Smaller letters than those of the numbers, and room for the arrow.
   const head = (column.head.length + (column.unit?.length ?? -1) + 1) * HEAD_LETTER + ARROW;
