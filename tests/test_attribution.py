@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from traces import call, note, op, profile, row, slice_, work
+from traces import call, note, op, profile, recorded, row, slice_, work
 
 import tprofile
 
@@ -107,6 +107,58 @@ def test_without_an_operator_it_is_listed_under_its_launch() -> None:
     assert one.operators["device_us"].tolist() == [0, 0]
     # AND a graph is one launch, a kernel without a recorded launch its own
     assert one.runs["launches"].tolist() == [2]
+
+
+def launched(one: tprofile.Profile) -> dict[str, tuple[float, float]]:
+    frame = one.operators
+    columns = (frame[c].tolist() for c in ("name", "self_launched_us", "launched_us"))
+    return {name: (own, all_) for name, own, all_ in zip(*columns, strict=True)}
+
+
+def test_work_that_no_operator_launched_stands_in_the_row_of_its_call() -> None:
+    # GIVEN a graph under an annotation and its step, a launch beside, and a kernel without any
+    one = profile(
+        note("ProfilerStep#0", 0, 40, 1), note("replay", 1, 30, 2),
+        call("cudaGraphLaunch", 5, 2, 7), op("a", 10, 5, 3), call("launch", 11, 1, 8, 3),
+        call("launch", 50, 1, 9), work("k1", 60, 3, 7), work("k2", 64, 4, 7),
+        work("k", 70, 8, 8, 3), work("other", 80, 16, 9), work("stray", 99, 32, 5),
+    )  # fmt: skip
+    # THEN it is the call's own, and in the total of all that is around the call
+    assert launched(one) == {
+        "a": (0, 0), "launch": (16, 16), "cudaGraphLaunch": (7, 7), "replay": (0, 7),
+        "ProfilerStep*": (0, 7),
+    }  # fmt: skip
+    # AND with what operators launched, and what has no launch, it is all there is
+    frame = one.operators
+    own = frame["self_device_us"].sum() + frame["self_launched_us"].sum()
+    assert own + 32 == one.kernels["device_us"].sum() == 63
+
+
+def test_launched_totals_count_recursion_once() -> None:
+    one = profile(
+        note("n", 0, 40), note("m", 1, 30), note("n", 2, 20), call("cudaGraphLaunch", 5, 2, 7),
+        work("k", 60, 3, 7),
+    )  # fmt: skip
+    assert launched(one) == {"cudaGraphLaunch": (3, 3), "n": (0, 3), "m": (0, 3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "totals"),
+    [
+        ("cuda_graph", {"cudaGraphLaunch": 623.999}, {"ProfilerStep*": 623.999}),
+        # 60 launches each of two threads, in which nothing else was recorded
+        ("two_threads", {"cudaLaunchKernelExC": 745.86}, {"ProfilerStep*": 0}),
+    ],
+)
+def test_launches_outside_operators_of_recorded_traces(
+    name: str, own: dict[str, float], totals: dict[str, float]
+) -> None:
+    one = recorded(name)
+    found = launched(one)
+    assert {k: v[0] for k, v in found.items() if v[0]} == pytest.approx(own)
+    assert {k: found[k][1] for k in totals} == pytest.approx(totals)
+    whole = one.kernels["device_us"].sum()
+    assert one.operators["self_device_us"].sum() + sum(own.values()) == pytest.approx(whole)
 
 
 def test_a_graph_inside_an_operator_is_that_operators() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from traces import RECORDED, note, op, profile, recorded, work
+from traces import DATA, RECORDED, call, note, op, profile, recorded, work
 
 import tprofile
 from tprofile.views.figures import Headline, details, figures, headline
@@ -237,3 +237,49 @@ def test_a_small_part_keeps_its_own_unit() -> None:
     # In the unit of the wall it would have no digits left.
     assert headline(measured(busy=20)).text == "the GPU works 20.0 µs of a 1.54 ms run"
     assert headline(measured(busy=200)).text == "the GPU works 0.20 ms of a 1.54 ms run"
+
+
+def test_what_start_up_cost() -> None:
+    assert details(recorded("cold_matmul_add_64"))[2:] == [
+        "first recorded run 181 ms, later ones 361 µs: start-up 180 ms, of it 107 ms unnamed "
+        "inside operators (library handles, first use), 59.9 ms loading kernels, "
+        "5.45 ms slow first runtime calls"
+    ]
+    compiled = tprofile.load(DATA / "startup" / "cold_compile.json.gz")
+    assert details(compiled)[2:] == [
+        "first run 17.2 s, later ones 46.1 µs to 112 µs: start-up 17.2 s, of it 17.2 s compilation"
+    ]
+
+
+def cold(first: float, *events: dict[str, Any], runs: int = 2, **recorded_: Any) -> list[str]:
+    """Return what is said of the start-up of a run of so many µs, and later ones of 100."""
+    marks = [note(RUN, 5000 * i, 100 if i else first) for i in range(runs)]
+    marks += [op("a", 5000 * i + 1, 2) for i in range(runs)]
+    known = {"asked_warmup": 0, "profiled": runs, "platform": "CPU", **recorded_}
+    one = profile(*marks, *events, recorded=known)
+    return details(one)[2:]
+
+
+def test_start_up_in_words() -> None:
+    load = call("cuModuleLoad", 10, 40, 1)
+    assert cold(150, load) == [
+        "first run 150 µs, later ones 100 µs: start-up 50.0 µs, of it 40.0 µs loading kernels"
+    ]
+    # A first run that was no longer than the others paid for it all the same.
+    assert cold(90, load) == [
+        "first run 90.0 µs, later ones 100 µs: start-up 40.0 µs, of it 40.0 µs loading kernels"
+    ]
+    assert cold(150, load, runs=1) == ["only run 150 µs: start-up 40.0 µs loading kernels"]
+    assert cold(150, runs=1) == []
+    assert cold(110) == ["first run 110 µs, later ones 100 µs: no start-up to speak of"]
+    assert cold(150, load, asked_warmup=3) == []
+    stopped = {"by": "ValueError", "during": "profiled run 1 of 3"}
+    assert cold(150, load, runs=1, profiled=0, stopped=stopped) == []
+
+
+def test_start_up_that_nothing_explains() -> None:
+    # GIVEN a device that was slow the first time, while we waited for it
+    wait = op("tprofile::synchronize", 10, 480)
+    assert cold(500, wait) == [
+        "first run 500 µs, later ones 100 µs: what start-up cost is not in the trace"
+    ]

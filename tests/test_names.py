@@ -91,7 +91,7 @@ ALLOWED = {
     "analysis": {"analysis", "trace", "intervals", "errors"},
     "views": {"views", "errors"},
     "result": {"analysis", "trace", "errors", "files"},
-    "session": {"trace", "errors", "quiet"},
+    "session": {"trace", "errors", "quiet", "conditions"},
     "profiling": {"result", "trace", "errors"},
     "intervals": set(),
     "errors": set(),
@@ -117,8 +117,20 @@ def test_imports_run_one_way(module: str) -> None:
         ("torch", {"session", "compiled", "trace.live"}),
         ("IPython", {"magic", "cell", "options", "output", "views.show"}),
         ("anywidget", {"views.widget"}),
-        ("msgspec", {"trace.read", "trace.recorded", "trace.live", "analysis.arguments"}),
-        ("pandas", {"analysis.tables", "analysis.summary", "views.tables"}),
+        (
+            "msgspec",
+            {
+                *("trace.read", "trace.recorded", "trace.live", "trace.mend", "trace.unpack"),
+                *("analysis.arguments", "analysis.memory", "analysis.backward"),
+            },
+        ),
+        (
+            "pandas",
+            {
+                *("analysis.tables", "analysis.summary", "analysis.memory", "analysis.startup"),
+                "views.tables",
+            },
+        ),
     ],
 )
 def test_who_imports_a_package(package: str, homes: set[str]) -> None:

@@ -26,6 +26,17 @@ def test_lines_of_the_profiler_are_dropped_and_others_kept(
     assert err == "CUPTI: error 35\nprofiler_start by the user\nno newline and after\n"
 
 
+def test_complaints_of_the_profiler_are_passed_on_and_told(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    lost = b"WARNING:2026-12-01 18:03:36 571:571 init.cpp:116] CUPTI failed (39)\n"
+    with profiler_lines_dropped() as complaints:
+        os.write(2, lost + START + b"WARNING: mine\n")
+        os.write(2, b"ERROR:2026-12-01 18:03:36 5:5 Api.cpp:7] \xff full\n" + b"INFO: b.cpp:1] c\n")
+    assert complaints == ["CUPTI failed (39)", "\N{REPLACEMENT CHARACTER} full"]
+    assert capfd.readouterr().err.startswith(lost.decode() + "WARNING: mine\nERROR:")
+
+
 def test_the_descriptor_is_given_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
     with contextlib.suppress(ValueError), profiler_lines_dropped():
         os.write(2, START)

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -488,6 +489,46 @@ def test_a_profiler_in_another_thread_is_refused() -> None:
     assert calls(profile) == 2
 
 
+def test_a_profiler_that_runs_in_another_thread_is_not_disturbed() -> None:
+    # GIVEN one that a thread of the notebook started before
+    started, finish = threading.Event(), threading.Event()
+    counted: list[int] = []
+
+    def profiled() -> None:
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as own:
+            started.set()
+            finish.wait()
+            step()
+        counted.append(sum(row.count for row in own.key_averages() if row.key == "aten::mm"))
+
+    thread = threading.Thread(target=profiled)
+    thread.start()
+    started.wait()
+    # THEN ours is refused before anything has run, and that one keeps what it recorded
+    ran: list[int] = []
+    with pytest.raises(TprofileError, match="running already"):
+        tprofile.run(lambda: ran.append(1))
+    finish.set()
+    thread.join()
+    assert (ran, counted) == ([], [1])
+    assert_next_profile_works()
+
+
+def test_work_of_other_threads_is_recorded() -> None:
+    def both() -> None:
+        thread = threading.Thread(target=step)
+        thread.start()
+        step()
+        thread.join()
+
+    profile = tprofile.run(both, warmup=1, repeat=2)
+    by_thread = profile.operators_by("thread")
+    mine = by_thread[by_thread["name"] == "aten::mm"]
+    assert profile.operators.set_index("name").loc["aten::mm", "calls"] == 4
+    # A system may give the number of a thread that has ended to the next one.
+    assert sorted(mine["calls"]) in ([2, 2], [1, 1, 2])
+
+
 def test_a_profiler_of_an_unprofiled_run_is_let_through() -> None:
     """Compilers time their candidates with one."""
     code = Counter(1, with_block)
@@ -514,6 +555,87 @@ def test_a_recording_that_was_taken_away_is_noted() -> None:
 
 
 # --- what is left behind
+
+
+# --- what a recording cannot show
+
+
+def test_a_device_that_is_in_use_and_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_in_use", lambda: [0])
+    monkeypatch.setattr(session, "synchronize", lambda: None)
+    monkeypatch.setattr(session, "_uuids", dict)
+    summary = tprofile.run(step, cpu=True).summary
+    assert (summary.verdict, summary.reason) == ("unknown", "only the CPU was recorded")
+    assert (summary.device_busy_us, summary.launches) == (None, None)
+
+
+@pytest.mark.parametrize("said", [[], ["CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39)"]])
+def test_a_recording_that_the_driver_gave_nothing_to(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    # GIVEN CUDA in use and asked for, and not even our own wait for it in the record
+    monkeypatch.setattr(session, "_in_use", lambda: [0])
+    monkeypatch.setattr(session, "synchronize", lambda: None)
+    monkeypatch.setattr(session, "_uuids", dict)
+    monkeypatch.setattr(session._Profiler, "_complaints", said)
+    monkeypatch.setattr(session, "use_cuda", lambda device: True)
+    monkeypatch.setattr(session._Profiler, "_cuda_started", 0)
+    profile = tprofile.run(step)
+    # THEN that is said, and no device time is shown as 0
+    summary = profile.summary
+    assert summary.verdict == "unknown"
+    assert summary.reason == (
+        "torch's profiler got nothing from CUDA: another profiler (Nsight, a debugger) may hold "
+        "it, or this user may not be permitted to profile"
+    ) + "".join(f". It said: {one}" for one in said)
+    assert summary.device_busy_us is None
+    assert f"device not seen: {summary.reason}"[:90] in str(profile).replace("\n", " ")
+    # AND a wait that was recorded says that CUPTI works: then the code used no device
+    monkeypatch.setattr(Trace, "category_is", lambda self, *names: np.ones(len(self), bool))
+    assert tprofile.run(step).trace.recorded.unseen == []
+
+
+def test_accelerators_that_torch_cannot_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 1)
+    monkeypatch.setattr(torch.xpu, "is_initialized", lambda: True)
+    summary = tprofile.run(step).summary
+    assert (summary.verdict, summary.reason) == (
+        "unknown",
+        "the process uses MPS, which torch's profiler cannot trace here; "
+        "the process uses XPU, which torch's profiler cannot trace here",
+    )
+    # AND one that is there and not in use is nothing to tell
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 0)
+    monkeypatch.setattr(torch.xpu, "is_initialized", lambda: False)
+    assert tprofile.run(step).summary.verdict == "cpu-only"
+
+
+def test_what_the_profiler_says_it_lost_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = torch.profiler.profile.stop_trace
+    line = "WARNING:2026-12-01 12:00:00 1:1 CuptiActivityProfiler.cpp:9] "
+
+    def losing(self: Any) -> None:
+        stop(self)
+        os.write(2, f"{line}Exceeded max GPU buffer count (5 > 4)\n{line}hello\n".encode())
+
+    monkeypatch.setattr(torch.profiler.profile, "stop_trace", losing)
+    noted = ("torch's profiler says: Exceeded max GPU buffer count (5 > 4)",)
+    assert tprofile.run(step).summary.warnings[:1] == noted
+    assert tprofile.run(step).summary.warnings[:1] == noted
+    monkeypatch.undo()
+    assert not [w for w in tprofile.run(step).summary.warnings if w.startswith("torch's profiler")]
+
+
+def test_a_process_that_was_profiled_before_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tprofile.run(step).summary.earlier_profiles == 0
+    monkeypatch.setattr(session._Profiler, "_cuda_started", 2)
+    summary = (profile := tprofile.run(step)).summary
+    assert summary.earlier_profiles == 2
+    assert "per run, not profiled (after 2 profiles)" in str(profile)
+    # AND where the user has CUPTI switched off after each, it has left nothing behind
+    monkeypatch.setenv("TEARDOWN_CUPTI", "1")
+    assert tprofile.run(step).summary.earlier_profiles == 0
 
 
 def test_nothing_is_written(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,16 @@ import math
 import pytest
 from traces import RECORDED, call, note, op, profile, recorded, row, work
 
+import tprofile
 from tprofile import TprofileError
 
 TIMES = ["self_cpu_us", "cpu_us", "self_device_us", "device_us"]
+LAUNCHED = ["self_launched_us", "launched_us"]
+SPREAD = [
+    f"{measure}_{statistic}_us"
+    for measure in ("self_cpu", "cpu", "self_device", "device")
+    for statistic in ("min", "median", "max")
+]
 
 
 def test_operators_sum_over_calls_and_threads() -> None:
@@ -19,12 +26,14 @@ def test_operators_sum_over_calls_and_threads() -> None:
         op("a", 5, 6, 3, tid=2),
         work("k", 30, 5, 7, 2), work("k", 40, 2.5, 0, 1),
     )  # fmt: skip
-    assert one.operators.to_numpy().tolist() == [
+    assert one.operators[["name", "calls", *TIMES, "category"]].to_numpy().tolist() == [
         ["b", 1, 6, 10, 5, 5, "cpu_op"],
         ["a", 2, 16, 26, 2.5, 7.5, "cpu_op"],
         ["go", 1, 4, 4, 0, 0, "cuda_runtime"],
     ]
-    assert one.operators.columns.tolist() == ["name", "calls", *TIMES, "category"]
+    assert one.operators.columns.tolist() == [
+        "name", "calls", *TIMES, *LAUNCHED, "category", *SPREAD,
+    ]  # fmt: skip
 
 
 def test_an_annotation_and_an_operator_of_one_name_are_two_rows() -> None:
@@ -37,14 +46,17 @@ def test_an_annotation_and_an_operator_of_one_name_are_two_rows() -> None:
 
 def test_without_device_work_device_columns_are_unknown() -> None:
     one = profile(op("a", 0, 20))
-    assert one.operators[["self_device_us", "device_us"]].isna().all(axis=None)
+    device = [c for c in (*TIMES, *LAUNCHED, *SPREAD) if "device" in c or "launched" in c]
+    assert len(device) == 10
+    assert one.operators[device].isna().all(axis=None)
+    assert one.operators[["self_cpu_us", "cpu_us", *SPREAD[:6]]].to_numpy().tolist() == [[20] * 8]
     runs = row(one.runs, run=1)
     assert math.isnan(runs["device_busy_us"])
     assert math.isnan(runs["launches"])
     assert one.kernels.empty
-    assert one.kernels.columns.tolist()[:10] == [
+    assert one.kernels.columns.tolist() == [
         "name", "operator", "device", "stream", "calls", "device_us", "mean_us", "min_us",
-        "median_us", "max_us",
+        "median_us", "max_us", "run_min_us", "run_median_us", "run_max_us", "category",
     ]  # fmt: skip
 
 
@@ -55,7 +67,8 @@ def test_kernels_are_apart_by_operator_device_and_stream() -> None:
         work("k", 40, 8, 0, 2), work("k", 50, 7, 0, 1, stream=9),
         work("k", 60, 6, 0, 1, device=1), work("Memset (Device)", 70, 2, 0, 2, cat="gpu_memset"),
     )  # fmt: skip
-    assert one.kernels.drop(columns="mean_us").to_numpy().tolist() == [
+    in_a_run = ["run_min_us", "run_median_us", "run_max_us"]
+    assert one.kernels.drop(columns=["mean_us", *in_a_run]).to_numpy().tolist() == [
         ["k", "a", 0, 7, 3, 15, 1, 4, 10, "kernel"],
         ["k", "b", 0, 7, 1, 8, 8, 8, 8, "kernel"],
         ["k", "a", 0, 9, 1, 7, 7, 7, 7, "kernel"],
@@ -63,6 +76,8 @@ def test_kernels_are_apart_by_operator_device_and_stream() -> None:
         ["Memset (Device)", "b", 0, 7, 1, 2, 2, 2, 2, "gpu_memset"],
     ]
     assert one.kernels["mean_us"].tolist() == [5, 8, 7, 6, 2]
+    for column in in_a_run:
+        assert one.kernels[column].tolist() == [15, 8, 7, 6, 2]
 
 
 def test_grid_block_and_occupancy() -> None:
@@ -156,7 +171,8 @@ def test_grouping_by_shape_thread_and_run() -> None:
 
     def grouped(key: str) -> list[list]:
         frame = one.operators_by(key)
-        assert frame.columns.tolist() == ["name", key, "calls", *TIMES, "category"]
+        told = ["name", key, "calls", *TIMES, *LAUNCHED, "category"]
+        assert frame.columns.tolist() == told + (SPREAD if key != "run" else [])
         return sorted(frame[frame["name"] == "a"][[key, "calls", "cpu_us"]].to_numpy().tolist())
 
     assert grouped("shape") == [["[[2, 3], []]", 2, 9], ["[[[4], [5]], 1.5]", 1, 6]]
@@ -168,7 +184,7 @@ def test_grouping_by_shape_thread_and_run() -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_groups_add_up_to_the_whole(name: str, key: str) -> None:
     one = recorded(name)
-    sums = ["calls", "self_cpu_us", "self_device_us"]
+    sums = ["calls", "self_cpu_us", "self_device_us", "self_launched_us"]
     by_name = ["name", "category"]
     whole = one.operators.groupby(by_name)[sums].sum()
     parts = one.operators_by(key).groupby(by_name)[sums].sum()
@@ -198,7 +214,98 @@ def test_events_are_as_recorded() -> None:
         op("a", 10.5, 4, 3), call("go", 11, 1, 7, 3), work("k", 20, 2.125, 7, 3, stream=4)
     )
     assert one.events.to_numpy().tolist() == [
-        ["a", "cpu_op", 0, 4, 1, -1, -1, 0, 3, -1, 1],
-        ["go", "cuda_runtime", 0.5, 1, 1, -1, -1, 7, 3, 0, 1],
-        ["k", "kernel", 9.5, 2.125, -1, 0, 4, 7, 3, 1, 1],
+        ["a", "cpu_op", 0, 4, 1, -1, -1, 0, 3, -1, 1, -1],
+        ["go", "cuda_runtime", 0.5, 1, 1, -1, -1, 7, 3, 0, 1, -1],
+        ["k", "kernel", 9.5, 2.125, -1, 0, 4, 7, 3, 1, 1, -1],
     ]
+    assert one.events.columns.tolist() == [
+        "name", "category", "start_us", "duration_us", "thread", "device", "stream",
+        "correlation", "external_id", "parent", "run", "forward",
+    ]  # fmt: skip
+
+
+def four_runs(*times: float) -> tprofile.Profile:
+    """Return runs of 100 µs in which `a` takes the given times, half of it on the device."""
+    events = []
+    for i, time in enumerate(times):
+        at, ext = 100 * i, i + 1
+        events.append(note("tprofile::run", at, 100))
+        if time:
+            events += [op("a", at + 1, time, ext), op("b", at + 1.5, time / 4),
+                       work("k", at + 40, time / 2, 0, ext)]  # fmt: skip
+    return profile(*events)
+
+
+def test_how_a_row_differs_from_run_to_run() -> None:
+    # GIVEN a row of 8, 0, 4 and 20 µs
+    one = four_runs(8, 0, 4, 20)
+    a = row(one.operators, name="a")
+    # THEN the run without it counts as 0, and the median of an even number lies between
+    assert [a[c] for c in SPREAD] == [0, 4.5, 15, 0, 6, 20, 0, 3, 10, 0, 3, 10]
+    assert [a[c] for c in TIMES] == [24, 32, 16, 16]
+    b = row(one.operators, name="b")
+    assert [b[c] for c in SPREAD] == [0, 1.5, 5, 0, 1.5, 5, *[0] * 6]
+    k = row(one.kernels, name="k")
+    assert [k[f"run_{s}_us"] for s in ("min", "median", "max")] == [0, 3, 10]
+    assert [k[f"{s}_us"] for s in ("min", "median", "max")] == [2, 4, 10]
+    # AND by shape and by thread as well
+    for key in ("shape", "thread"):
+        assert [row(one.operators_by(key), name="a")[c] for c in SPREAD] == [a[c] for c in SPREAD]
+
+
+def test_totals_of_recursion_count_once_in_a_run_too() -> None:
+    one = profile(
+        note("tprofile::run", 0, 50), op("a", 0, 20, 1), op("b", 1, 10, 2), op("a", 2, 5, 3),
+        note("tprofile::run", 50, 50), op("a", 60, 7, 4), op("a", 70, 2, 5),
+    )  # fmt: skip
+    a = row(one.operators, name="a")
+    assert [a[f"cpu_{s}_us"] for s in ("min", "median", "max")] == [9, 14.5, 20]
+    assert [a[f"self_cpu_{s}_us"] for s in ("min", "median", "max")] == [9, 12, 15]
+
+
+def test_what_is_outside_all_runs_is_in_the_sums_alone() -> None:
+    one = profile(
+        note("ProfilerStep#0", 0, 10), op("a", 1, 4, 1), note("ProfilerStep#1", 10, 10),
+        op("a", 11, 6, 2), op("a", 50, 90, 3), work("k", 60, 30, 0, 3), work("k", 12, 2, 0, 2),
+    )  # fmt: skip
+    a = row(one.operators, name="a")
+    assert (a["cpu_us"], a["cpu_min_us"], a["cpu_median_us"], a["cpu_max_us"]) == (100, 4, 5, 6)
+    k = row(one.kernels, name="k")
+    assert (k["device_us"], k["run_min_us"], k["run_max_us"]) == (32, 0, 2)
+
+
+def test_without_a_complete_run_nothing_is_known_by_run() -> None:
+    one = profile(
+        note("tprofile::run", 0, 10), op("a", 1, 4, 1), work("k", 3, 2, 0, 1),
+        recorded={"profiled": 0},
+    )  # fmt: skip
+    assert one.operators[SPREAD].isna().all(axis=None)
+    assert one.kernels[["run_min_us", "run_median_us", "run_max_us"]].isna().all(axis=None)
+    assert row(one.operators, name="a")["cpu_us"] == 4
+    assert one.runs["outlier"].tolist() == [False]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_what_runs_add_up_to_is_what_operators_by_run_say(name: str) -> None:
+    one = recorded(name)
+    parts = one.operators_by("run")
+    n = len(one.runs)
+    assert n in (2, 3)
+    for (label, category), whole in one.operators.groupby(["name", "category"]):
+        mine = parts[
+            (parts["name"] == label) & (parts["category"] == category) & (parts["run"] > 0)
+        ]
+        for measure in ("self_cpu", "cpu", "self_device", "device"):
+            # Inside itself over the edge of a run, a call would be in no total; there is none.
+            sums = sorted([*mine[f"{measure}_us"], *[0] * (n - len(mine))])
+            wanted = [sums[0], (sums[(n - 1) // 2] + sums[n // 2]) / 2, sums[-1]]
+            found = [whole[f"{measure}_{s}_us"].item() for s in ("min", "median", "max")]
+            assert found == pytest.approx(wanted, rel=0, abs=1e-9), (label, measure)
+
+
+def test_an_outlier_is_marked_and_not_left_out() -> None:
+    runs = [note("tprofile::run", 1000 * i, wall) for i, wall in enumerate((100, 103, 400, 101))]
+    one = profile(*runs)
+    assert one.runs["outlier"].tolist() == [False, False, True, False]
+    assert one.runs["outlier"].dtype == bool
+    assert one.runs["wall_us"].sum() == 704

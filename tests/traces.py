@@ -76,7 +76,10 @@ def frames(one: tprofile.Profile) -> dict[str, Any]:
     return {
         "operators": one.operators,
         **{f"by {k}": one.operators_by(k) for k in ("shape", "thread", "run")},
-        **{k: getattr(one, k) for k in ("kernels", "runs", "devices", "events")},
+        **{
+            k: getattr(one, k)
+            for k in ("kernels", "runs", "devices", "events", "memory", "startup")
+        },
     }
 
 

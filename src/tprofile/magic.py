@@ -22,7 +22,7 @@ from .progress import NotebookScreen, Progress, Screen, TerminalScreen
 if TYPE_CHECKING:
     from .result import Profile
 
-_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes")
+_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes", "memory")
 _HERE = os.path.dirname(__file__) + os.sep
 
 

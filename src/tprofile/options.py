@@ -57,6 +57,12 @@ def _parser() -> _Parser:
     )
     add("--no-shapes", action="store_false", dest="shapes", help="do not record input shapes")
     add(
+        "--memory",
+        action="store_true",
+        help="record allocations: the peak of each run, and what each operator allocates. Slows "
+        "code that makes many",
+    )
+    add(
         "-s",
         "--sort",
         choices=SORTABLE,

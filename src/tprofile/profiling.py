@@ -32,9 +32,9 @@ def run(
     """Profile `fn(*args, **kwargs)`: warm-up runs, one discarded under the profiler, then `repeat`.
 
     `each` is called ahead of every run and not measured. `options` are the magic's: `once`,
-    `max_seconds` (seconds), `cpu`, `cuda`, `shapes`. An error of `fn` is raised as it is; what was
-    measured until then is in `tprofile.last()`. Raises TprofileError for options that make no
-    sense, and where torch is being profiled already.
+    `max_seconds` (seconds), `cpu`, `cuda`, `shapes`, `memory`. An error of `fn` is raised as it is;
+    what was measured until then is in `tprofile.last()`. Raises TprofileError for options that make
+    no sense, and where torch is being profiled already.
     """
     if not callable(fn):
         raise TprofileError(
@@ -103,13 +103,14 @@ def make_plan(
     cpu: bool = False,
     cuda: bool = False,
     shapes: bool = True,
+    memory: bool = False,
     **unknown: Any,
 ) -> Plan:
     """Return what the options ask for; raise TprofileError for what cannot be done."""
     if unknown:
         raise TprofileError(
             f"unknown option {', '.join(map(repr, unknown))}. Options are warmup, repeat, once, "
-            "max_seconds, cpu, cuda, shapes."
+            "max_seconds, cpu, cuda, shapes, memory."
         )
     if once:
         warmup, repeat = 0, 1
@@ -118,7 +119,7 @@ def make_plan(
             raise TprofileError(
                 f"{name} is {value!r}, but must be a whole number, {least} or more."
             )
-    switches = {"once": once, "cpu": cpu, "cuda": cuda, "shapes": shapes}
+    switches = {"once": once, "cpu": cpu, "cuda": cuda, "shapes": shapes, "memory": memory}
     if odd := [name for name, value in switches.items() if not isinstance(value, bool)]:
         raise TprofileError(f"{odd[0]} is {switches[odd[0]]!r}, but must be True or False.")
     if max_seconds is not None and not (_is_number(max_seconds) and max_seconds > 0):
@@ -135,12 +136,16 @@ def make_plan(
         max_seconds=max_seconds,
         device="cpu" if cpu else "cuda" if cuda else "auto",
         shapes=shapes,
+        memory=memory,
     )
 
 
 def _is_number(value: object) -> bool:
     # True and False are integers to Python; as a number of anything they are a mistake.
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_OF_ONE_RUN = ("cpu", "cuda", "shapes", "memory")
 
 
 class record:
@@ -150,15 +155,15 @@ class record:
             step(batch)
         print(r.profile)
 
-    Options: `cpu`, `cuda`, `shapes`. An error in the block is raised as it is; what was measured
-    until then is in `r.profile`.
+    Options: `cpu`, `cuda`, `shapes`, `memory`. An error in the block is raised as it is; what was
+    measured until then is in `r.profile`.
     """
 
     def __init__(self, **options: Any) -> None:
-        if odd := [name for name in options if name not in ("cpu", "cuda", "shapes")]:
+        if odd := [name for name in options if name not in _OF_ONE_RUN]:
             raise TprofileError(
                 f"tprofile.record has no option {odd[0]!r}: it makes one run, of what is in its "
-                "block. Options are cpu, cuda, shapes."
+                f"block. Options are {', '.join(_OF_ONE_RUN)}."
             )
         self._plan = make_plan(warmup=0, repeat=1, **options)
         self._recorder: Recorder | None = None

@@ -18,28 +18,35 @@ _OF_THE_PROFILER = re.compile(
 )
 
 
+_COMPLAINT = re.compile(rb"(?:WARNING|ERROR):\d[^\]]*\.cpp:\d+\] *(.+)")
+
+
 @contextlib.contextmanager
-def profiler_lines_dropped() -> Iterator[None]:
+def profiler_lines_dropped() -> Iterator[list[str]]:
     """Drop the lines that Kineto writes to file descriptor 2 when it starts and stops.
 
     They come from C++, so only the descriptor can be caught. Whatever else arrives meanwhile
-    (CUPTI's errors, other threads) is passed on afterwards.
+    (CUPTI's errors, other threads) is passed on afterwards; Kineto's own warnings and errors among
+    it are then in the list that the block gets.
     """
+    complaints: list[str] = []
     try:
         saved = os.dup(2)
     except OSError:
         # No standard error at all, as under pythonw: nothing can appear on it.
-        yield
+        yield complaints
         return
     with tempfile.TemporaryFile() as caught:
         os.dup2(caught.fileno(), 2)
         try:
-            yield
+            yield complaints
         finally:
             os.dup2(saved, 2)
             os.close(saved)
             caught.seek(0)
             kept = [line for line in caught if not _OF_THE_PROFILER.match(line)]
+            told = filter(None, map(_COMPLAINT.match, kept))
+            complaints += [match[1].decode("utf-8", "replace").strip() for match in told]
             if kept:
                 os.write(2, b"".join(kept))
 

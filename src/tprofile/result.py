@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .analysis import tables
+from .analysis import memory, startup, tables
 from .analysis.attribution import Attribution, attribute
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
@@ -62,31 +62,70 @@ class Profile:
         The CPU rows of torch's `key_averages()`, sums over the runs, busiest device first. Python
         functions (`with_stack`), which torch 2.13 lists beside them, are no operators and are left
         out, as in the versions before: an operator's time is the same with stacks and without.
+
+        `self_launched_us` and `launched_us` are the device time of what was launched outside all
+        operators (a CUDA graph): in the row of the call that did it, and in those around it. With
+        `self_device_us`, the former adds up to all device work whose launch was recorded.
+
+        `X_min_us, X_median_us, X_max_us` say how the sum in one run differs from run to run, for X
+        of `self_cpu, cpu, self_device, device`: 0 for a run without the operator. What a trace with
+        ProfilerStep marks has outside all runs is in the sums, but in no run.
+
+        Device columns are NaN without device work; those by run, where no run is complete.
+
+        With `memory` also `self_device_bytes, self_cpu_bytes`: bytes allocated less bytes released
+        by the operator itself. torch counts by the clock alone, and adds to that what other threads
+        allocate meanwhile (a backward pass, to an annotation around it).
         """
-        return self._frame("operators", lambda: tables.operators(self._found))
+        return self._frame("operators", self._operators)
 
     def operators_by(self, key: str) -> pd.DataFrame:
         """Return `operators` with a row per name and value of `key`: "shape", "thread" or "run".
 
         Shapes are as torch writes them, but for those in a list of tensors, which torch leaves out.
+        By "run" there are no columns of how runs differ: each row is of one.
         """
         if not isinstance(key, str):
             raise TprofileError(f"the key is {key!r}, but must be text, such as 'shape'.")
-        return self._frame(f"operators by {key}", lambda: tables.operators(self._found, key))
+        return self._frame(f"operators by {key}", lambda: self._operators(key))
+
+    def _operators(self, by: str | None = None) -> pd.DataFrame:
+        return memory.operators(self._found, tables.operators(self._found, by), by)
 
     @property
     def kernels(self) -> pd.DataFrame:
         """A row per kernel, copy or set, with the operator, device and stream that it ran for.
 
         Columns `name, operator, device, stream, calls, device_us, mean_us, min_us, median_us,
-        max_us`, and where recorded `grid, block, occupancy`.
+        max_us` (of a call), `run_min_us, run_median_us, run_max_us` (of the sum in a run, 0 for a
+        run without it; NaN where no run is complete), and where recorded `grid, block, occupancy`.
         """
         return self._frame("kernels", lambda: tables.kernels(self._found))
 
     @property
     def runs(self) -> pd.DataFrame:
-        """A row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches`."""
-        return self._frame("runs", lambda: tables.runs(self._found))
+        """A row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches, outlier`.
+
+        `outlier` marks a run, of three or more, whose wall or device busy time is away from the
+        median by more than a quarter of it, five times the median distance from it, and 20 µs.
+
+        With `memory` also `peak_device_bytes`: the most that was allocated at a time on any one
+        device, with what was there when the run began. NaN where nothing tells what that was.
+        """
+        return self._frame("runs", lambda: memory.runs(self._found, tables.runs(self._found)))
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """A row per allocation or release on a device, by time: `time_us, device, allocated_bytes,
+        reserved_bytes, bytes, operator, run`.
+
+        `time_us` is on the clock of `events`. Allocated is what tensors hold of the device after
+        it, reserved what torch's allocator does (both NaN where not recorded), `bytes` the change
+        itself, below 0 for a release, `operator` the innermost one around it on its thread, or
+        None, `run` -1 outside the runs. Memory of the host has no row, as torch knows no total of
+        it. Empty where memory was not recorded: profile with `--memory`, or `memory=True`.
+        """
+        return self._frame("memory", lambda: memory.memory(self._found))
 
     @property
     def devices(self) -> pd.DataFrame:
@@ -97,9 +136,22 @@ class Profile:
         return self._frame("devices", lambda: tables.devices(self._found, self.summary.wall_us))
 
     @property
+    def startup(self) -> pd.DataFrame:
+        """A row per cost that a run paid for and the others did not: `run, cost, name, calls,
+        cpu_us`.
+
+        Loading kernels, compiling, asking for memory; of a cold profile with several runs also
+        what no event says. The times of a run add up to no more than its wall.
+        """
+        return self._frame("startup", lambda: startup.startup(self._found))
+
+    @property
     def events(self) -> pd.DataFrame:
         """Every recorded event, raw, by start: `name, category, start_us, duration_us, thread,
-        device, stream, correlation, external_id, parent, run`. -1 stands for "none".
+        device, stream, correlation, external_id, parent, run, forward`. -1 stands for "none".
+
+        `parent` and `forward` are rows of this frame: what an event stands in (device work: its
+        launch), and the operator of the forward pass whose backward it is part of.
         """
         return self._frame("events", lambda: tables.events(self._found))
 

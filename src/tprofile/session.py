@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import torch
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 
+from .conditions import Conditions
 from .errors import TprofileError
 from .quiet import deferred_interrupt, profiler_lines_dropped
 from .trace import Trace, marks
@@ -35,6 +38,8 @@ class Plan:
     """`cpu`, `cuda` (an error where there is none), or `auto`: CUDA where there is one."""
     shapes: bool = True
     """Record the shapes of each operator's inputs."""
+    memory: bool = False
+    """Record allocations and releases, which slows whatever makes many of them."""
 
 
 Around = Callable[[bool], contextlib.AbstractContextManager[object]]
@@ -127,7 +132,8 @@ class _Session:
         self._before, self._around = before, around
         self.profiler = _Profiler(plan)
         self._began = time.perf_counter()
-        self._last_s = 0.0
+        self._last_s = self._ran_s = 0.0
+        self._conditions = Conditions()
         self.warmup_s: list[float] = []
         self.discarded = 0
         self.profiled = 0
@@ -172,6 +178,9 @@ class _Session:
     def _timed(self, last: bool) -> float:
         # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
         mark = _mark if self.profiler.prepared else contextlib.nullcontext
+        if not self._conditions.begun:
+            # A device that the code is the first to use is known from its second run on.
+            self._conditions.begin(_uuids())
         # Only the code itself is inside the clock and the mark: all else would be taken for it.
         with self._around(last):
             if self._before is not None:
@@ -184,6 +193,7 @@ class _Session:
                 with mark(marks.SYNCHRONIZE):
                     synchronize()
             self._last_s = time.perf_counter() - begin
+        self._ran_s += self._last_s
         return self._last_s
 
     def _fits(self, runs: int) -> bool:
@@ -202,6 +212,10 @@ class _Session:
                 "nothing of the profiled runs is left: the code started a torch profiler of its "
                 "own, which ended ours. Take it out of the cell."
             )
+        self.notes += self._conditions.end(_uuids(), self._ran_s)
+        unseen = self.profiler.unseen()
+        if not unseen:
+            self.notes += self.profiler.complaints()
         return (recorded or empty()).with_recorded(
             torch=str(torch.__version__),  # a class of its own, which no encoder knows
             platform=_platform() if self.profiler.cuda else "CPU",
@@ -209,6 +223,9 @@ class _Session:
             asked_warmup=plan.warmup,
             asked_repeat=plan.repeat,
             max_seconds=plan.max_seconds,
+            memory=plan.memory,
+            earlier=self.profiler.earlier,
+            unseen=unseen,
             warmup_s=self.warmup_s,
             discarded=self.discarded,
             profiled=self.profiled,
@@ -220,11 +237,19 @@ class _Session:
 class _Profiler:
     """torch's profiler, started and stopped once, with nothing of it left on the screen."""
 
-    _cuda_started = False
-    """Whether this process has profiled CUDA before: the first start takes seconds."""
+    _cuda_started = 0
+    """How often this process has profiled CUDA: the first start takes seconds."""
+    _complaints: ClassVar[list[str]] = []
+    """What Kineto complained of in this process: of CUPTI only in the first profile."""
 
     def __init__(self, plan: Plan) -> None:
-        self.cuda, self._shapes = use_cuda(plan.device), plan.shapes
+        self.cuda, self._shapes, self._memory = use_cuda(plan.device), plan.shapes, plan.memory
+        # CUPTI stays on after a profile, and all later launches of the process take longer. Only
+        # TEARDOWN_CUPTI switches it off, which stops some processes for good; so that is the
+        # user's choice.
+        torn_down = os.environ.get("TEARDOWN_CUPTI") == "1"
+        self.earlier = 0 if torn_down else _Profiler._cuda_started
+        self._told = len(_Profiler._complaints)
         with _quiet():
             self._torch = self._new()
         self.prepared = self._started = False
@@ -236,7 +261,11 @@ class _Profiler:
         if self.cuda:
             activities.append(torch.profiler.ProfilerActivity.CUDA)
         return torch.profiler.profile(
-            activities=activities, record_shapes=self._shapes, experimental_config=_config()
+            activities=activities,
+            record_shapes=self._shapes,
+            profile_memory=self._memory,
+            # With all threads, torch records no memory.
+            experimental_config=_config(all_threads=not self._memory),
         )
 
     @property
@@ -259,8 +288,7 @@ class _Profiler:
                 self._torch.prepare_trace()
             self.prepared = True
             _shut_others_out()
-        if self.cuda:
-            _Profiler._cuda_started = True
+        _Profiler._cuda_started += self.cuda
 
     def start(self) -> None:
         with _quiet(), deferred_interrupt(), _starting():
@@ -293,6 +321,39 @@ class _Profiler:
             if self._started:
                 self.recorded = read_results(self._torch.profiler.kineto_results)
 
+    def complaints(self) -> list[str]:
+        """Return what Kineto said in this session of anything that is missing from its record."""
+        said = dict.fromkeys(_Profiler._complaints[self._told :])
+        return [f"torch's profiler says: {one}" for one in said if _OF_LOSS.search(one)]
+
+    def unseen(self) -> list[str]:
+        """Return a reason for each kind of device that the process uses and that is not recorded.
+
+        The wait at the end of a run calls CUDA's runtime, so a record of none of its calls is one
+        that CUPTI gave nothing to.
+        """
+        reasons = [
+            f"the process uses {kind}, which torch's profiler cannot trace here"
+            for kind in _untraceable()
+        ]
+        if not _in_use():
+            return reasons
+        if not self.cuda:
+            return ["only the CPU was recorded", *reasons]
+        recorded = self.recorded
+        called = recorded is not None and recorded.category_is("cuda_runtime", "cuda_driver").any()
+        if recorded is None or called:
+            return reasons
+        told = "; ".join(_Profiler._complaints[-3:])
+        return [
+            f"torch's profiler got nothing from {_platform()}: another profiler (Nsight, a "
+            "debugger) may hold it, or this user may not be permitted to profile"
+            + (f". It said: {told}" if told else ""),
+            *reasons,
+        ]
+
+
+_OF_LOSS = re.compile(r"CUPTI|buffer|dropp|truncat|exceed|terminat|missing", re.IGNORECASE)
 
 _DOORS = ("_prepare_profiler", "_enable_profiler", "_disable_profiler")
 _shut: dict[str, Any] = {}
@@ -325,10 +386,16 @@ def _refuse_second(*args: Any, **kwargs: Any) -> NoReturn:
 
 def refuse_nested() -> None:
     """Raise TprofileError if this thread, or this process by tprofile, is profiled already."""
-    if _shut or torch.autograd._profiler_enabled():
+    # The first tells of this thread, the second of the process.
+    if (
+        _shut
+        or torch.autograd._profiler_enabled()
+        or getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+    ):
         raise TprofileError(
             "torch's profiler is running already, and a second one would destroy its recording. "
-            "Stop the other one (leave its `with` block) before you profile with tprofile."
+            "Stop the other one (leave its `with` block, in whatever thread it is) before you "
+            "profile with tprofile."
         )
 
 
@@ -353,11 +420,8 @@ def use_cuda(device: str) -> bool:
 
 def synchronize() -> None:
     """Wait for every device that this process uses, and start none that it does not."""
-    if not torch.cuda.is_initialized():
-        return
-    for index in range(torch.cuda.device_count()):
-        if torch._C._cuda_hasPrimaryContext(index):
-            torch.cuda.synchronize(index)
+    for index in _in_use():
+        torch.cuda.synchronize(index)
 
 
 def _mark(name: str) -> Any:
@@ -369,19 +433,49 @@ def _platform() -> str:
     return "HIP" if torch.version.hip else "CUDA"
 
 
-def _config() -> _ExperimentalConfig | None:
-    """Ask for the cheapest form of results that this version of torch can give.
+def _config(all_threads: bool) -> _ExperimentalConfig:
+    """Ask for the cheapest form of results, and for all threads, where this torch can give them.
 
     2.13 hands out its activities without building events first, which takes a third of the time
     of the stop; older versions must be asked to keep how kernels were launched.
     """
-    wishes: list[dict[str, Any]] = [{"trace_only": True}, {"expose_kineto_event_metadata": True}]
-    for wanted in wishes:
-        try:
-            return _ExperimentalConfig(**wanted)
-        except TypeError:
+    wishes = ["trace_only", "expose_kineto_event_metadata"]
+    # Not every version knows every wish, so their names are data to a type checker.
+    config: Any = _ExperimentalConfig
+    found: dict[str, bool] = {}
+    for wish in [*wishes, "profile_all_threads"] if all_threads else wishes:
+        # What the first gives, the second would build.
+        if wish == "expose_kineto_event_metadata" and found:
             continue
-    return None
+        with contextlib.suppress(TypeError):
+            config(**{wish: True})
+            found[wish] = True
+    return config(**found)
+
+
+def _in_use() -> list[int]:
+    """Return the CUDA devices that this process has a context on."""
+    if not torch.cuda.is_initialized():
+        return []
+    return [i for i in range(torch.cuda.device_count()) if torch._C._cuda_hasPrimaryContext(i)]
+
+
+def _uuids() -> dict[int, str]:
+    """Return the names by which NVIDIA's driver knows the devices in use."""
+    known = {i: getattr(torch.cuda.get_device_properties(i), "uuid", None) for i in _in_use()}
+    return {index: f"GPU-{uuid}" for index, uuid in known.items() if uuid is not None}
+
+
+def _untraceable() -> list[str]:
+    """Return the kinds of accelerators that this process uses, but for CUDA and HIP."""
+    found = []
+    if torch.backends.mps.is_available() and torch.mps.driver_allocated_memory():
+        found.append("MPS")
+    for name in ("xpu", "mtia", "hpu", "npu"):
+        started = getattr(getattr(torch, name, None), "is_initialized", None)
+        if started is not None and started():
+            found.append(name.upper())
+    return found
 
 
 @contextlib.contextmanager
@@ -399,7 +493,8 @@ def _starting() -> Iterator[None]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Keep torch's remarks about its own profiler off the screen, and everything else on it."""
-    with warnings.catch_warnings(), profiler_lines_dropped():
+    with warnings.catch_warnings(), profiler_lines_dropped() as complaints:
         warnings.filterwarnings("ignore", module=r"torch\.(profiler|autograd)")
         warnings.filterwarnings("ignore", message=".*Profiler clears events.*")
         yield
+    _Profiler._complaints += complaints

@@ -16,6 +16,8 @@ export interface OperatorColumns {
   cpu_us: Numbers;
   self_device_us: Numbers | null;
   device_us: Numbers | null;
+  /** Half the range of the runs over their median: of self device time, else of self CPU time. */
+  spread: Numbers | null;
 }
 
 export interface KernelColumns {
@@ -29,6 +31,8 @@ export interface KernelColumns {
   min_us: Numbers;
   median_us: Numbers;
   max_us: Numbers;
+  /** The same of the time in a run. */
+  spread: Numbers | null;
   grid?: Numbers;
   block?: Numbers;
   occupancy?: Numbers;

@@ -25,12 +25,14 @@ export function operators(payload: Payload, runs: number): Source {
     share("self_cpu", c.self_cpu_us, whole.self_cpu_us, "the CPU time in all of these"),
     onCpu("cpu_us", "CPU total", c.cpu_us, "inner", "in the operator and all that it calls"),
   ];
+  if (!c.self_device_us) columns.splice(4, 0, ...spread(c.spread));
   if (c.self_device_us && c.device_us) {
     const onDevice = times(runs, c.device_us);
     columns.push(
       onDevice("self_device_us", `self ${device}`, c.self_device_us, "device",
         "of kernels, copies and sets that the operator itself launched"),
       share("self_device", c.self_device_us, whole.self_device_us, `all ${device} time`),
+      ...spread(c.spread),
       onDevice("device_us", `${device} total`, c.device_us, "pale",
         "of kernels, copies and sets that the operator and all that it calls launched"),
     );
@@ -50,6 +52,7 @@ export function kernels(payload: Payload, runs: number): Source {
     counts("calls", c.calls, runs),
     time("device_us", device, c.device_us, "device", "of kernels, copies and sets of this name"),
     share("device", c.device_us, whole.self_device_us, `all ${device} time`),
+    ...spread(c.spread),
     each("mean_us", "mean", c.mean_us, null, "of one call, on average"),
     each("min_us", "min", c.min_us, null, "of the shortest call"),
     each("median_us", "median", c.median_us, null, "of one call, the median"),
@@ -119,6 +122,23 @@ function share(key: string, values: Numbers, whole: number | null, of: string): 
     text: (row) => percent(part(row)),
     aside: 1,
   };
+}
+
+/** Return the column of how much the time before it differs between runs, if that is known. */
+function spread(values: Numbers | null): Column[] {
+  if (!values) return [];
+  const text = (row: number) => {
+    const part = values[row] ?? null;
+    return part !== null && part >= 10 ? ">999" : percent(part);
+  };
+  return [{
+    key: "spread",
+    head: "±%",
+    about: "Half of what lies between the shortest and the longest run, in percent of the median run",
+    cell: (row) => values[row] ?? null,
+    text,
+    aside: 2,
+  }];
 }
 
 function counts(key: string, values: number[], runs: number): Column {

@@ -37,7 +37,8 @@ export function number(us: number | null, of: Unit): string {
   if (us === null) return DASH;
   if (us === 0) return "0";
   const value = us / of.us;
-  return value > 0 && value < 0.005 ? "<0.01" : fixed(value, 2);
+  if (Math.abs(value) < 0.005) return value > 0 ? "<0.01" : ">-0.01";
+  return fixed(value, 2);
 }
 
 /** Return a time with three digits that count and its unit. */

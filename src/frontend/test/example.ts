@@ -23,6 +23,7 @@ export function example(): Payload {
         cpu_us: [170, 200, 120],
         self_device_us: [80, 0, 0],
         device_us: [80, 80, 0],
+        spread: null,
       },
     },
     kernels: {
@@ -39,6 +40,7 @@ export function example(): Payload {
         min_us: [19.5, 20],
         median_us: [20, 20],
         max_us: [20.5, 20],
+        spread: null,
       },
     },
     strip: {

@@ -34,6 +34,18 @@ test("without a device there is no column for one", () => {
   ]);
 });
 
+test("how much runs differ stands beside the time that leads", () => {
+  const one = example();
+  one.operators.columns.spread = [0.052, null, 12.5];
+  one.kernels.columns.spread = [0.0001, 0];
+  assert.deepEqual(shown(operators(one, 2))[7], ["±%", ["5.2", "–", ">999"]]);
+  assert.deepEqual(shown(kernels(one, 2))[5], ["±%", ["<0.1", "0"]]);
+  one.operators.columns.self_device_us = one.operators.columns.device_us = null;
+  assert.deepEqual(shown(operators(one, 2)).map(([head]) => head), [
+    "operator", "calls", "self CPU µs", "%", "±%", "CPU total µs",
+  ]);
+});
+
 test("kernels: sums per run, the rest per call", () => {
   assert.deepEqual(shown(kernels(example(), 2)), [
     ["kernel", ["gemm", "bias"]],

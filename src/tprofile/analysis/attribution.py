@@ -93,6 +93,10 @@ class Attribution:
     """Device time of the work that belongs to a host event itself."""
     device_ns: Ints
     """The same with all that the event contains."""
+    self_launched_ns: Ints
+    """Device time of the work that a runtime call launched outside of all operators."""
+    launched_ns: Ints
+    """The same with all that the event contains."""
 
 
 def attribute(trace: Trace) -> Attribution:
@@ -138,6 +142,10 @@ def attribute(trace: Trace) -> Attribution:
     self_device = np.bincount(operator[owned], trace.duration_ns[owned], n).astype(np.int64)
     device = np.zeros(n, np.int64)
     device[table] = nesting.subtree_sum(self_device[table])
+    alone = timed & (operator == NONE) & (launch != NONE)
+    self_launched = np.bincount(launch[alone], trace.duration_ns[alone], n).astype(np.int64)
+    launched = np.zeros(n, np.int64)
+    launched[table] = nesting.subtree_sum(self_launched[table])
     return Attribution(
         trace=trace,
         runs=runs,
@@ -155,6 +163,8 @@ def attribute(trace: Trace) -> Attribution:
         cpu_ns=np.where(in_table, trace.duration_ns, 0),
         self_device_ns=self_device,
         device_ns=device,
+        self_launched_ns=self_launched,
+        launched_ns=launched,
     )
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from . import tables
+from . import memory, tables
 from .attribution import Attribution
+from .doubts import doubts, run_doubts, unmatched_launches
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,9 @@ class Summary:
     """Figures of one run: medians over the runs. What was not measured is None."""
 
     verdict: str | None
-    """`cpu-only` where no device worked. What holds a device back is not told yet: None."""
+    """`cpu-only` where no device was in use, `unknown` where what one did is not in the record.
+    What holds a device back is not told yet: None.
+    """
     reason: str | None
     wall_us: float | None
     """Time of a run: of the unprofiled ones after the first, or, without them, profiled."""
@@ -29,6 +32,10 @@ class Summary:
     profiled_wall_us: float | None
     overhead_ratio: float | None
     """Profiled wall over unprofiled wall."""
+    earlier_profiles: int | None
+    """CUDA profiles that the process had made before, which leave its launches slower; None where
+    that was not recorded.
+    """
     first_run_us: float | None
     """The first warm-up run, with whatever had to be loaded, compiled or allocated."""
     device_busy_us: float | None
@@ -56,16 +63,22 @@ def summarize(found: Attribution) -> Summary:
     wall, source = (_median(unprofiled), "unprofiled") if unprofiled else (profiled, "profiled")
     busy = _median(per_run["device_busy_us"]) if worked else None
     fraction = busy / wall if busy is not None and wall else None
-    warnings += _warnings(found, unprofiled, fraction)
+    warnings += _warnings(found, per_run, unprofiled, fraction)
+    warnings += memory.warnings(found)
     names = tables.device_names(found)
+    verdict, reason = _without_work(found) if len(found.trace) and not worked else (None, None)
+    recorded = found.trace.recorded
+    if worked:
+        warnings += recorded.unseen
     return Summary(
-        verdict="cpu-only" if len(found.trace) and not worked else None,
-        reason=_no_device_reason(found) if len(found.trace) and not worked else None,
+        verdict=verdict,
+        reason=reason,
         wall_us=wall,
         wall_source=source if wall is not None else None,
         wall_spread=_spread(unprofiled),
         profiled_wall_us=profiled,
         overhead_ratio=profiled / wall if unprofiled and profiled and wall else None,
+        earlier_profiles=None if recorded.profiled is None else recorded.earlier,
         first_run_us=_first_run_us(found),
         device_busy_us=busy,
         device_busy_fraction=None if fraction is None else min(fraction, 1.0),
@@ -74,7 +87,7 @@ def summarize(found: Attribution) -> Summary:
         device_names=tuple(
             names.get(int(i), f"device {i}") for i in np.unique(found.trace.device[found.work])
         ),
-        peak_device_bytes=None,
+        peak_device_bytes=memory.peak(found),
         warnings=tuple(warnings),
     )
 
@@ -106,18 +119,26 @@ def _spread(values: list[float]) -> float | None:
     return (max(values) - min(values)) / 2 / statistics.median(values)
 
 
-def _no_device_reason(found: Attribution) -> str:
+def _without_work(found: Attribution) -> tuple[str, str]:
+    """Return the verdict of a trace without work of a device, and the reason."""
     if found.timeless:
-        return "the device work in the trace bears no times"
+        return "unknown", "the device work in the trace bears no times"
     recorded = found.trace.recorded
+    if recorded.unseen:
+        return "unknown", "; ".join(recorded.unseen)
     if recorded.platform == "CPU" and recorded.cuda_available is False:
-        return "torch sees no CUDA device here"
+        return "cpu-only", "torch sees no CUDA device here"
     if recorded.platform == "CPU":
-        return "only the CPU was recorded"
-    return "no device work was recorded"
+        return "cpu-only", "only the CPU was recorded"
+    launches = int(unmatched_launches(found).sum())
+    if launches:
+        return "unknown", f"{launches:,} launches were recorded, and no work of a device"
+    return "cpu-only", "no device work was recorded"
 
 
-def _warnings(found: Attribution, unprofiled: list[float], fraction: float | None) -> list[str]:
+def _warnings(
+    found: Attribution, per_run: pd.DataFrame, unprofiled: list[float], fraction: float | None
+) -> list[str]:
     warnings = []
     if len(unprofiled) == 1:
         warnings.append("the wall is that of a single unprofiled run: its spread is unknown")
@@ -131,13 +152,10 @@ def _warnings(found: Attribution, unprofiled: list[float], fraction: float | Non
             f"{found.timeless} kernels, copies or sets were recorded without a duration and are "
             "in no figure"
         )
-    owned = found.operator[found.work] >= 0
-    if not owned.all():
-        time = found.trace.duration_ns[found.work]
-        share = time[~owned].sum() / time.sum()
-        told = f"{share * 100:.0f}" if share >= 0.005 else "less than 1"
-        warnings.append(
-            f"{told} % of the device time was launched outside all recorded operators "
-            "(CUDA graphs, other threads, libraries): it is in the kernels, in no operator's row"
-        )
-    return warnings
+    warnings += run_doubts(
+        found,
+        per_run["wall_us"].to_numpy(),
+        per_run["device_busy_us"].to_numpy(),
+        unprofiled,
+    )
+    return warnings + doubts(found)

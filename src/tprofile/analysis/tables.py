@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -12,18 +13,43 @@ from ..intervals import NONE, Ints, climb, number, union
 from ..trace import Trace, encode
 from . import arguments
 from .attribution import Attribution, Mask
+from .backward import forward
+from .spread import Spread, outliers
+
+MEASURES = ("self_cpu", "cpu", "self_device", "device")
+"""What `operators` says of each row: its sum over the runs, and how that differs by run."""
 
 
-def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
-    """Return a row per operator name (and value of `by`), summed over the runs.
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """Which row of `operators` each host event counts in. Arrays but `first` are per event."""
 
-    Columns `name`, then the key's column, `calls, self_cpu_us, cpu_us, self_device_us, device_us,
-    category`. The rows are those of the CPU in torch's `key_averages()`: annotations apart from
-    operators of the same name, `ProfilerStep#N` as one row. Totals of a name inside itself are
-    counted once. Device times are NaN where the trace has no device work: not 0, not measured.
-    """
-    trace = found.trace
-    table = found.table
+    events: Ints
+    """The host events of the rows."""
+    row: Ints
+    first: Ints
+    """Index into `events` of the first one of each row."""
+    once: Mask
+    """Not inside another of the same row: what a total is the sum of."""
+    merged: Mask
+    """The only child of its namesake: no call of its own."""
+    name: pd.Series
+    """Name of each row."""
+    label: pd.Series | np.ndarray | None
+    """What the rows of a name are told apart by."""
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def total(self, values: Ints, where: Mask | None = None) -> Ints:
+        """Return the sum over each row of the values that the trace's events have."""
+        picked = slice(None) if where is None else where
+        return np.bincount(self.row[picked], values[self.events[picked]], len(self))
+
+
+def group(found: Attribution, by: str | None = None) -> Grouped:
+    """Return the rows of `operators`: a name, annotations apart, and a value of `by`."""
+    trace, table = found.trace, found.table
     names, name_of = _step_names(trace.names)
     key_parts = [name_of[trace.name[table]], trace.category_is("user_annotation")[table]]
     labels = None
@@ -36,39 +62,82 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     key = key[climb(found.nesting.parent, np.arange(len(table)), merged)]
     once = ~found.nesting.inside_same(key)
     mine = found.counted[table]
-    rows, first, index = np.unique(key[mine], return_index=True, return_inverse=True)
+    _, first, row = np.unique(key[mine], return_index=True, return_inverse=True)
+    label = None if labels is None else labels[codes[mine][first]]
+    return Grouped(
+        events=table[mine],
+        row=row,
+        first=first,
+        once=once[mine],
+        merged=merged[mine],
+        name=_texts(names[name_of[trace.name[table[mine][first]]]]),
+        label=_texts(label) if label is not None and label.dtype == object else label,
+    )
 
-    def total(values: Ints, where: Mask) -> Ints:
-        picked = where[mine]
-        return np.bincount(index[picked], values[table][mine][picked], len(rows))
 
-    everywhere = np.ones(len(table), bool)
-    at = table[mine][first]
-    frame: dict[str, object] = {"name": _texts(names[name_of[trace.name[at]]])}
-    if by is not None and labels is not None:
-        found_labels = labels[codes[mine][first]]
-        frame[by] = _texts(found_labels) if labels.dtype == object else found_labels
+def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
+    """Return a row per operator name (and value of `by`), summed over the runs.
+
+    Columns `name`, then the key's column, `calls, self_cpu_us, cpu_us, self_device_us, device_us,
+    self_launched_us, launched_us, category`. The rows are those of the CPU in torch's
+    `key_averages()`: annotations apart from operators of the same name, `ProfilerStep#N` as one
+    row. Totals of a name inside itself are counted once.
+
+    Device times are those of the work that operators launched, as torch counts it. What was
+    launched outside all operators is in `launched_us`: `self_launched_us` in the row of the
+    runtime call that launched it (a CUDA graph's launch, say), `launched_us` in the rows of all
+    that is around that call too. Both kinds are NaN where the trace has no device work: not 0,
+    not measured.
+
+    Then `X_min_us, X_median_us, X_max_us` for X of `self_cpu, cpu, self_device, device`: over the
+    runs, what the row adds up to in one (0 where it did not occur). Events outside all runs, which
+    a trace with ProfilerStep marks can have, are in the sums and in no run. NaN where no run is
+    complete. A row by "run" is of one run, and has none of these columns.
+    """
+    rows = group(found, by)
+    frame: dict[str, object] = {"name": rows.name}
+    if by is not None:
+        frame[by] = rows.label
     frame |= {
-        "calls": np.bincount(index[~merged[mine]], minlength=len(rows)),
-        "self_cpu_us": total(found.self_cpu_ns, everywhere) / 1000,
-        "cpu_us": total(found.cpu_ns, once) / 1000,
-        "self_device_us": total(found.self_device_ns, everywhere) / 1000,
-        "device_us": total(found.device_ns, once) / 1000,
-        "category": _categories(trace, trace.category[at]),
+        "calls": np.bincount(rows.row[~rows.merged], minlength=len(rows)),
+        "self_cpu_us": rows.total(found.self_cpu_ns) / 1000,
+        "cpu_us": rows.total(found.cpu_ns, rows.once) / 1000,
+        "self_device_us": rows.total(found.self_device_ns) / 1000,
+        "device_us": rows.total(found.device_ns, rows.once) / 1000,
+        "self_launched_us": rows.total(found.self_launched_ns) / 1000,
+        "launched_us": rows.total(found.launched_ns, rows.once) / 1000,
+        "category": _categories(found.trace, found.trace.category[rows.events[rows.first]]),
     }
+    if by != "run":
+        frame |= _spread_columns(found, rows)
     result = pd.DataFrame(frame)
     if not found.work.any():
-        result[["self_device_us", "device_us"]] = np.nan
+        result[[c for c in result if "device" in c or "launched" in c]] = np.nan
     return _sorted(result, ["self_device_us", "self_cpu_us"])
+
+
+def _spread_columns(found: Attribution, rows: Grouped) -> dict[str, object]:
+    spread = Spread(found, rows.events, rows.row, len(rows))
+    columns: dict[str, object] = {}
+    for measure in MEASURES:
+        values = getattr(found, f"{measure}_ns")[rows.events]
+        if not measure.startswith("self"):
+            values = np.where(rows.once, values, 0)
+        for statistic, of_rows in zip(("min", "median", "max"), spread.of(values), strict=True):
+            columns[f"{measure}_{statistic}_us"] = of_rows / 1000
+    return columns
 
 
 def kernels(found: Attribution) -> pd.DataFrame:
     """Return a row per name, operator, device and stream of device work, summed over the runs.
 
     Columns `name, operator, device, stream, calls, device_us, mean_us, min_us, median_us, max_us,
-    category`, and where recorded `grid, block` (None where calls differ) and `occupancy`
-    (estimated, in percent, mean weighted by time). `operator` is the operator that launched it,
-    or where none was recorded the runtime call that did (a CUDA graph's launch), or None.
+    run_min_us, run_median_us, run_max_us, category`, and where recorded `grid, block` (None where
+    calls differ) and `occupancy` (estimated, in percent, mean weighted by time). `operator` is the
+    operator that launched it, or where none was recorded the runtime call that did (a CUDA graph's
+    launch), or None. Least, median and greatest are of a call, and with `run_` of what the row
+    adds up to in a run (0 where it did not occur, NaN where no run is complete); work of no run
+    is in the sums alone.
     """
     trace = found.trace
     rows = np.flatnonzero(found.work)
@@ -78,6 +147,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     distinct, first, index = np.unique(key, return_index=True, return_inverse=True)
     at, by = rows[first], cause_name[first]
     time = pd.Series(trace.duration_ns[rows] / 1000).groupby(index)
+    spread = Spread(found, rows, index, len(distinct)).of(trace.duration_ns[rows])
     frame = pd.DataFrame(
         {
             "name": _texts(trace.names[trace.name[at]]),
@@ -90,6 +160,9 @@ def kernels(found: Attribution) -> pd.DataFrame:
             "min_us": time.min().to_numpy(),
             "median_us": time.median().to_numpy(),
             "max_us": time.max().to_numpy(),
+            "run_min_us": spread[0] / 1000,
+            "run_median_us": spread[1] / 1000,
+            "run_max_us": spread[2] / 1000,
             "category": _categories(trace, trace.category[at]),
         }
     )
@@ -135,12 +208,13 @@ def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, ob
 
 
 def runs(found: Attribution) -> pd.DataFrame:
-    """Return a row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches`.
+    """Return a row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches, outlier`.
 
     Runs count from 1. `wall_us` is the time the run took under the profiler; `device_busy_us` the
     time within it in which the busiest device worked; `cpu_us` the time that all threads spent in
     recorded operators, annotations and runtime calls; `launches` the calls that started kernels.
-    Busy and launches are NaN where the trace has no device work.
+    Busy and launches are NaN where the trace has no device work. `outlier` marks a run whose wall
+    or busy time lies away from those of the others, as `spread.outliers` tells them.
     """
     trace, n = found.trace, len(found.runs)
     frame = pd.DataFrame(
@@ -158,6 +232,9 @@ def runs(found: Attribution) -> pd.DataFrame:
     counted = found.counted & (found.run != NONE) & ~delimiters
     frame["cpu_us"] = np.bincount(found.run[counted], found.self_cpu_ns[counted], n) / 1000
     frame["launches"] = _launches(found) if worked else np.nan
+    frame["outlier"] = outliers(frame["wall_us"].to_numpy()) | outliers(
+        frame["device_busy_us"].to_numpy()
+    )
     return frame
 
 
@@ -237,9 +314,10 @@ def events(found: Attribution) -> pd.DataFrame:
     """Return every event, as recorded, in the order of their starts.
 
     Columns `name, category, start_us, duration_us, thread, device, stream, correlation,
-    external_id, parent, run`. `start_us` counts from the first event; -1 stands for "none"; runs
-    count from 1; `parent` is a row of this frame: of a host event the one around it, of device
-    work its launch.
+    external_id, parent, run, forward`. `start_us` counts from the first event; -1 stands for
+    "none"; runs count from 1. `parent` and `forward` are rows of this frame: of a host event the
+    one around it, of device work its launch; of what is part of a backward pass the operator of
+    the forward pass that it belongs to.
     """
     trace = found.trace
     return pd.DataFrame(
@@ -255,6 +333,7 @@ def events(found: Attribution) -> pd.DataFrame:
             "external_id": trace.external_id,
             "parent": found.parent,
             "run": np.where(found.run != NONE, found.run + 1, NONE),
+            "forward": forward(found),
         }
     )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import torch
+from torch._C._profiler import _EventType
 
 from ..errors import TprofileError
+from ..intervals import NONE
 from .build import build
 from .collector import collector_paused
 from .columns import DEVICE_WORK, INSTANT, Trace
@@ -158,7 +160,8 @@ def _lane(resource: int) -> int:
 
 
 _RUNTIME = re.compile(r"(cuda|hip)[A-Z]")
-_INSTANTS = ("[memory]", "[OutOfMemory]")
+_OUT_OF_MEMORY = "[OutOfMemory]"
+_INSTANTS = ("[memory]", _OUT_OF_MEMORY)
 _DRIVER = re.compile(r"cu[A-Z]")
 
 
@@ -177,6 +180,8 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
     ]
     correlation, external = _ids(kinds, own, linked)
     start = [e.start_ns() for e in found]
+    memory = [row for row, kind in enumerate(kinds) if kind == INSTANT]
+    told = _memory(results, found, memory)
     return {
         "names": names,
         "categories": kinds,
@@ -189,8 +194,45 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
         "lane": [_lane(e.device_resource_id()) for e in found],
         "correlation": correlation,
         "external_id": external,
-        "details": _EventDetails(results, found, kinds, external),
+        "details": _EventDetails(results, found, kinds, external, told),
     }
+
+
+def _memory(results: Any, found: Sequence[Any], rows: Sequence[int]) -> dict[int, str]:
+    """Return the arguments of the given allocations, with the totals where torch tells them."""
+    changes = _changes(results) if rows else {}
+    told = {}
+    for row in rows:
+        event, index = found[row], found[row].device_index()
+        members = {"Device Id": index, "Device Type": int(event.device_type())}
+        # Of an allocation that failed, torch tells no size here.
+        if event.name() != _OUT_OF_MEMORY:
+            members["Bytes"] = event.nbytes()
+            if same := changes.get((event.start_ns(), event.nbytes(), index)):
+                change = same.pop(0)
+                totals = {
+                    "Total Allocated": change.total_allocated,
+                    "Total Reserved": change.total_reserved,
+                }
+                # Below 0 torch was not told either.
+                members |= {name: total for name, total in totals.items() if total >= 0}
+                members["Addr"] = change.ptr
+        told[row] = json.dumps(members)[1:-1]
+    return told
+
+
+def _changes(results: Any) -> dict[tuple[int, int, int], list[Any]]:
+    """Return allocations by time, size and device, with the totals that no event tells."""
+    found: dict[tuple[int, int, int], list[Any]] = {}
+    level: list[Any] = getattr(results, "experimental_event_tree", list)()
+    while level:
+        for node in level:
+            if node.tag == _EventType.Allocation:
+                change = node.extra_fields
+                index = NONE if change.device.index is None else change.device.index
+                found.setdefault((node.start_time_ns, change.alloc_size, index), []).append(change)
+        level = [child for node in level for child in node.children]
+    return found
 
 
 def _category(name: str, annotated: bool, host: bool, python: bool, index: int, linked: int) -> str:
@@ -220,19 +262,25 @@ class _EventDetails:
     """The arguments of an event, put together as Kineto writes them."""
 
     def __init__(
-        self, results: Any, found: Sequence[Any], kinds: Sequence[str], external: Sequence[int]
+        self,
+        results: Any,
+        found: Sequence[Any],
+        kinds: Sequence[str],
+        external: Sequence[int],
+        memory: Mapping[int, str],
     ) -> None:
         self._results = results
         self._found = found
         self._kinds = kinds
         self._external = external
+        self._memory = memory
 
     def args(self, row: int) -> bytes:
         event, kind = self._found[row], self._kinds[row]
         told = getattr(event, "metadata_json", lambda: "")()
         if kind == INSTANT:
             # Its metadata was not exposed in these versions.
-            told = f'"Bytes": {event.nbytes()}'
+            told = self._memory[row]
         elif kind in DEVICE_WORK and not told:
             told = (
                 f'"device": {event.device_index()}, "stream": {event.device_resource_id()}, '

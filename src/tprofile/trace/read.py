@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import decimal
-import gzip
 import math
 import os
-import re
-import zlib
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, TypeGuard
 
 import msgspec
@@ -19,7 +16,9 @@ from ..errors import TprofileError
 from .build import build
 from .collector import collector_paused
 from .columns import DEVICE_LANES, INSTANT, Trace
+from .mend import fault, mends
 from .recorded import decode
+from .unpack import WRITTEN_BY, Source, shown, unpack
 
 _EXACT_US = 2.0**43
 """Below this many microseconds a float64 still tells one nanosecond from the next."""
@@ -31,6 +30,7 @@ _LAST_US = 2**61 // 1000
 """No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
 
 _NO_ARGS = Raw(b"{}")
+_NULL = Raw(b"null")
 _Number = int | float | str | None
 
 
@@ -73,108 +73,107 @@ class _FileDetails:
 def read(source: str | os.PathLike[str] | bytes) -> Trace:
     """Return the Trace in a file or its bytes: JSON, gzipped or not, as object or as list.
 
-    Strings that Kineto did not escape are repaired. Raises TprofileError for what is no trace.
+    What is almost JSON is mended, with a note. Raises TprofileError for what is no trace.
     """
-    if isinstance(source, bytes):
-        return _parse(_unzip(source, "these bytes"), "these bytes")
-    path = Path(source)
-    try:
-        data = path.expanduser().read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise TprofileError(
-            f"cannot read the trace {str(path)!r}: {reason}. "
-            "Give the path of a .json or .json.gz file that torch.profiler or tprofile wrote."
-        ) from error
-    return _parse(_unzip(data, repr(str(path))), repr(str(path)))
-
-
-def _unzip(data: bytes, what: str) -> bytes:
-    if data[:2] != b"\x1f\x8b":
-        return data
-    try:
-        return gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise TprofileError(
-            f"{what} is a gzip file that cannot be unpacked ({error}). "
-            "It was probably cut short while it was written or copied: write or copy it again."
-        ) from error
-
-
-def _parse(text: bytes, what: str) -> Trace:
-    notes: list[str] = []
-    text = text.removeprefix(b"\xef\xbb\xbf")
+    found = unpack(source)
     with collector_paused():
-        try:
-            header, body, events = _decode(text)
-        except _NO_JSON as error:
-            header, body, events = _repaired(text, what, error)
-            notes.append("the file was not valid JSON; unescaped text in it was repaired")
-        return _columns(header, body, events, notes)
+        header, body, events = _decode_mended(found)
+        return _columns(header, body, events, found.notes)
 
 
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 
 _Decoded = tuple[dict[str, Any], bytes | Raw, list[_Event]]
 """Top-level keys of a file but its events; their text; and they themselves."""
 
 
-def _repaired(text: bytes, what: str, error: Exception) -> _Decoded:
-    """Decode what Kineto wrote without escapes; raise TprofileError where that is not the fault."""
-    # JSON with values of the wrong kind is what its writer meant: there is nothing to repair.
-    if not isinstance(error, msgspec.ValidationError | RecursionError):
-        mended = text
-        # Names last: to find one that has quotes in it takes a guess at where it ends.
-        for mend in (_escape_bytes, _escape_names):
-            mended = mend(mended)
+def _decode_mended(source: Source) -> _Decoded:
+    try:
+        return _decode(source, source.text)
+    except RecursionError as error:
+        raise TprofileError(f"{source.what} {fault(source.text, error)}") from error
+    except _NO_JSON as error:
+        for text, done in mends(source.text):
             try:
-                return _decode(mended)
+                decoded = _decode(source, text)
             except _NO_JSON:
                 continue
-    raise _no_trace(what, text, error) from error
+            said = [f"the file was not valid JSON; {one}" for one in done]
+            source.notes += [one for one in said if one not in source.notes]
+            return decoded
+        raise TprofileError(f"{source.what} {fault(source.text, error)}") from error
 
 
-def _decode(text: bytes) -> _Decoded:
+def _decode(source: Source, text: bytes) -> _Decoded:
     if text.lstrip()[:1] == b"[":
-        return {}, text, msgspec.json.decode(text, type=list[_Event])
+        return {}, *_events(source, text, "it")
     keys = msgspec.json.decode(text, type=dict[str, Raw])
     if "traceEvents" not in keys:
-        raise msgspec.ValidationError("there is no key 'traceEvents'")
+        raise _another_kind(source, f"it is JSON of another kind, {_kind(text)}")
     body = keys.pop("traceEvents")
-    events = msgspec.json.decode(body, type=list[_Event])
-    return {key: msgspec.json.decode(value) for key, value in keys.items()}, body, events
+    header = {}
+    for key, value in keys.items():
+        try:
+            header[key] = msgspec.json.decode(value)
+        except msgspec.ValidationError:
+            source.notes.append(f"{shown(key, 40)} holds a number too large, and was left out")
+    return header, *_events(source, body, "its 'traceEvents'")
 
 
-def _no_trace(what: str, text: bytes, error: Exception) -> TprofileError:
-    if not text.strip():
-        return TprofileError(f"{what} is empty: no trace was written to it. Record it again.")
-    return TprofileError(
-        f"{what} is no trace that can be read: {error}. "
-        "A trace is JSON with a list 'traceEvents' of events, as torch.profiler's "
-        "export_chrome_trace and tprofile's export_trace write it; if this one was, "
-        "it may have been cut short."
-    )
+def _events(source: Source, body: bytes | Raw, what: str) -> tuple[bytes | Raw, list[_Event]]:
+    """Return the events in a list, and the text of it, without entries that are none."""
+    try:
+        events = msgspec.json.decode(body, type=list[_Event])
+    except msgspec.ValidationError as error:
+        return _sound_events(source, body, what, error)
+    if events and what == "it" and not any(e.ph for e in events):
+        raise _another_kind(source, f"it is a list of {len(events)}, of which none is an event")
+    return body, events
 
 
-_NAME_ON_ITS_LINE = re.compile(rb'("name": ")((?:(?!"name": ").)*?)(", "pid": )')
-_BARE_QUOTE = re.compile(rb'(?<!\\)"')
-_CONTROL = re.compile(rb"[\x00-\x09\x0b\x0c\x0e-\x1f]")
+def _sound_events(
+    source: Source, body: bytes | Raw, what: str, error: Exception
+) -> tuple[bytes | Raw, list[_Event]]:
+    try:
+        raws = msgspec.json.decode(body, type=list[Raw])
+    except msgspec.ValidationError:
+        raise _another_kind(source, f"{what} is {_kind(body)} and no list of events") from error
+    one = msgspec.json.Decoder(_Event).decode
+    sound, events = [], []
+    for raw in raws:
+        try:
+            events.append(one(raw))
+        except msgspec.ValidationError:
+            continue
+        sound.append(bytes(raw))
+    if not any(e.ph for e in events):
+        raise _another_kind(
+            source, f"{what} is a list of {len(raws)}, of which none is an event ({error})"
+        )
+    source.notes.append(f"{len(raws) - len(sound)} entries are no events and were left out")
+    return b"[" + b",".join(sound) + b"]", events
 
 
-def _escape_bytes(text: bytes) -> bytes:
-    """Escape controls and replace bad UTF-8, wherever they are."""
-    text = _CONTROL.sub(lambda m: b" " if m[0] == b"\t" else b"\\u%04x" % m[0][0], text)
-    return text.decode("utf-8", "replace").encode()
+def _another_kind(source: Source, found: str) -> TprofileError:
+    return TprofileError(f"{source.what} is no trace: {found}. {WRITTEN_BY}")
 
 
-def _escape_names(text: bytes) -> bytes:
-    """Escape quotes in names where Kineto's writer puts them."""
+_KINDS = ((bool, "a truth value"), (int | float, "a number"), (str, "text"), (list, "a list"))
 
-    def escape(match: re.Match[bytes]) -> bytes:
-        return match[1] + _BARE_QUOTE.sub(rb"\"", match[2]) + match[3]
 
-    return _NAME_ON_ITS_LINE.sub(escape, text)
+def _kind(text: bytes | Raw) -> str:
+    """Say what a piece of JSON is."""
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        return "a number out of range"
+    if value is None:
+        return "null"
+    if not isinstance(value, dict):
+        return next(word for kind, word in _KINDS if isinstance(value, kind))
+    keys = ", ".join(shown(key, 40) for key in list(value)[:8])
+    more = f" and {len(value) - 8} more" if len(value) > 8 else ""
+    return f"an object with the keys {keys}{more}" if keys else "an empty object"
 
 
 def _columns(
@@ -199,11 +198,7 @@ def _columns(
     rows = [rows[i] for i in keep]
     # Whoever reads arguments may count on an object.
     raws = [r if bytes(memoryview(r)[:1]) == b"{" else _NO_ARGS for r in (e.args for e in rows)]
-    decode_ids = msgspec.json.Decoder(_Ids).decode
-    try:
-        ids = [decode_ids(r) for r in raws]
-    except msgspec.DecodeError:
-        ids = [_lenient_ids(r) for r in raws]
+    ids = _ids(raws)
     categories = [e.cat or "" for e in rows]
     on_device = [c in DEVICE_LANES for c in categories]
     zipped = list(zip(rows, ids, on_device, strict=True))
@@ -225,7 +220,7 @@ def _columns(
         details=_FileDetails(raws),
         epoch_ns=_integer(header.get("baseTimeNanoseconds")),
         lanes=lanes.names(),
-        others=_others(body, events),
+        others=_others(body, events, notes),
         header=header,
         recorded=recorded,
         notes=notes,
@@ -280,17 +275,23 @@ def _nanoseconds(written: Raw) -> int | None:
     return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
 
 
+def _ids(raws: list[Raw]) -> list[_Ids]:
+    decode = msgspec.json.Decoder(_Ids).decode
+    try:
+        return [decode(raw) for raw in raws]
+    except msgspec.DecodeError:
+        return [_lenient_ids(raw) for raw in raws]
+
+
 def _lenient_ids(raw: Raw) -> _Ids:
     """Decode ids out of arguments of which some have a type that nobody would expect."""
-    try:
-        values = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return _Ids()
-    if not isinstance(values, dict):
-        return _Ids()
     names = {"external": "External id"} | {k: k for k in ("correlation", "device", "stream", "tid")}
-    found = {field: values.get(key) for field, key in names.items()}
-    return _Ids(**{k: v for k, v in found.items() if isinstance(v, int | float | str)})
+    values = msgspec.json.decode(raw, type=dict[str, Raw])
+    found = {}
+    for field, key in names.items():
+        with suppress(msgspec.ValidationError):
+            found[field] = msgspec.json.decode(values.get(key, _NULL), type=int | float | str)
+    return _Ids(**found)
 
 
 def _integer(value: _Number) -> int:
@@ -301,9 +302,11 @@ def _whole(value: _Number) -> int | None:
     if isinstance(value, int):
         return value
     try:
-        return int(value)  # type: ignore[arg-type]
+        whole = int(value)  # type: ignore[arg-type]
     except (ValueError, TypeError, OverflowError):
         return None
+    # Text such as "007" or "1_000" is a name.
+    return None if isinstance(value, str) and str(whole) != value else whole
 
 
 _FIRST_TEXT = -(2**40)
@@ -326,13 +329,26 @@ class _Lanes:
         return {number: name for name, number in self._numbers.items()}
 
 
-def _others(body: bytes | Raw, events: list[_Event]) -> list[bytes]:
+def _others(body: bytes | Raw, events: list[_Event], notes: list[str]) -> list[bytes]:
     """Return what is not a row, as written; launch flows are left out: the writer draws them."""
     wanted = [
         i for i, e in enumerate(events)
-        if not _is_row(e) and not (e.ph in ("s", "f", "t") and e.cat == "ac2g")
+        if not _is_row(e) and e.ph and not (e.ph in ("s", "f", "t") and e.cat == "ac2g")
     ]  # fmt: skip
+    if lost := sum(not e.ph for e in events):
+        notes.append(f"{lost} entries without a phase are no events and were left out")
     if not wanted:
         return []
     raws = msgspec.json.decode(body, type=list[Raw])
-    return [bytes(raws[i]) for i in wanted]
+    return [_numbered(events[i], bytes(raws[i])) for i in wanted]
+
+
+def _numbered(event: _Event, raw: bytes) -> bytes:
+    """Return an event with numbers for text that is one, as rows have them."""
+    texts = {"pid": event.pid, "tid": event.tid}
+    found = {k: _whole(v) for k, v in texts.items() if isinstance(v, str)}
+    numbers = {k: v for k, v in found.items() if v is not None}
+    if not numbers:
+        return raw
+    members = msgspec.json.decode(raw, type=dict[str, Raw])
+    return msgspec.json.encode({**members, **numbers})

@@ -31,6 +31,12 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked_warmup: _Count | None = None
     asked_repeat: _Count | None = None
     max_seconds: float | None = None
+    memory: bool | None = None
+    """Whether allocations were recorded."""
+    earlier: _Count = 0
+    """CUDA profiles that this process had made before, and that have left it slower."""
+    unseen: list[str] = []
+    """Why device work of this process is not in the record: a reason for each kind of device."""
     warmup_s: list[_Seconds] = []
     """Wall of each unprofiled warm-up run, in seconds."""
     discarded: _Count = 0

@@ -5,24 +5,29 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from ..files import whole_file
-from ..intervals import NONE
+from ..intervals import Ints
 from .columns import INSTANT, Trace
-from .overlap import split_lanes
+from .places import Places, placed, places
 from .recorded import encode
+from .utf8 import as_json, without_pairs
 
 _CHUNK = 20_000
 """Events encoded at a time, so that a large trace is never in memory as one text."""
 
-_LANE = 1_000_000_000
-"""First number for lanes of our own: above any thread id that a system hands out."""
+_EXACT_NS = 2**43 * 1000
+"""Before this time a float64 of microseconds, which viewers make of it, is exact to nanoseconds."""
+
+_QUARTER_NS = 7_889_238 * 10**9
+"""A quarter of a year, in multiples of which Kineto chooses the base of its times."""
 
 
 def write(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = True) -> str:
@@ -43,19 +48,26 @@ def write(trace: Trace, path: str | os.PathLike[str], *, overwrite: bool = True)
 
 def dump(trace: Trace) -> Iterator[bytes]:
     """Yield the file's text piece by piece."""
+    shift = _shift(trace)
     header: dict[str, Any] = {"schemaVersion": 1, **trace.header, "displayTimeUnit": "ms"}
-    if trace.epoch_ns:
-        header["baseTimeNanoseconds"] = trace.epoch_ns
+    if trace.epoch_ns or shift:
+        header["baseTimeNanoseconds"] = trace.epoch_ns + shift
     # The key is there even when nothing was recorded: it says how to read lanes.
-    header["tprofile"] = encode(trace.recorded.but(notes=[*trace.notes, *trace.recorded.notes]))
-    yield json.dumps(header)[:-1].encode() + b',"traceEvents":[\n'
-    places = _places(trace)
-    told = set(trace.others)
+    recorded = trace.recorded.but(notes=[*trace.notes, *trace.recorded.notes])
+    if recorded.max_seconds == math.inf:
+        # JSON has no infinity, and no limit is what it means.
+        recorded = recorded.but(max_seconds=None)
+    header["tprofile"] = encode(recorded)
+    yield as_json(header)[:-1] + b',"traceEvents":[\n'
+    found = places(trace)
+    others = [_fitted(line, found, shift) for line in trace.others]
+    told = set(others)
+    begin = trace.start_ns + (trace.base_ns - shift)
     lines = itertools.chain(
-        _slices(trace, places),
-        _flows(trace, places),
-        (line for line in _lane_names(trace, places) if line not in told),
-        trace.others,
+        _slices(trace, found, begin),
+        _flows(trace, found, begin),
+        (line for line in _lane_names(trace, found) if line not in told),
+        others,
     )
     first = True
     while chunk := list(itertools.islice(lines, _CHUNK)):
@@ -64,61 +76,57 @@ def dump(trace: Trace) -> Iterator[bytes]:
     yield b"\n]}\n"
 
 
-@dataclass(frozen=True)
-class _Places:
-    """Where each event is drawn, as JSON."""
+def _shift(trace: Trace) -> int:
+    """Return what to move from all times into the base of the file, in nanoseconds.
 
-    pid: list[str]
-    own: list[str]
-    """The event's own thread or stream: text where the source had text."""
-    tid: list[str]
-    """The lane to draw it on: another where it would overlap a neighbour in part."""
-
-
-def _places(trace: Trace) -> _Places:
-    known = {n: json.dumps(text) for n, text in trace.lanes.items()}
-    lane = np.where(trace.on_device, trace.stream, trace.thread)
-    own = [known.get(t) or str(t) for t in lane.tolist()]
-    # Viewers draw a lane as nested slices and drop what overlaps in part.
-    timed = np.flatnonzero(~trace.category_is(INSTANT))
-    extra = split_lanes(
-        trace.process[timed], lane[timed], trace.start_ns[timed], trace.end_ns[timed]
-    )
-    tid = own.copy()
-    for row, number in zip(timed[extra != NONE], extra[extra != NONE], strict=True):
-        tid[row] = str(_LANE + number)
-    return _Places([known.get(p) or str(p) for p in trace.process.tolist()], own, tid)
+    Perfetto leaves out slices before 0, and those that it rounds into overlapping others.
+    """
+    if not len(trace) or (
+        trace.base_ns >= 0 and trace.base_ns + int(trace.end_ns.max()) < _EXACT_NS
+    ):
+        return 0
+    # A start of exactly 0 would be read as one that was lost.
+    return (trace.base_ns - 1) // _QUARTER_NS * _QUARTER_NS
 
 
-def _slices(trace: Trace, places: _Places) -> Iterator[bytes]:
-    names = [json.dumps(name) for name in trace.names]
-    kinds = [json.dumps(kind) for kind in trace.categories]
+def _fitted(line: bytes, found: Places, shift: int) -> bytes:
+    """Return an event that is no row as it fits to the rows as they are drawn."""
+    line = without_pairs(line)
+    if not shift and not found.odd:
+        return line
+    try:
+        event = placed(json.loads(line, parse_float=Decimal), found)
+        if shift and "ts" in event:
+            event["ts"] = (round(Decimal(str(event["ts"])) * 1000) - shift) / 1000
+        return as_json(event)
+    except (ArithmeticError, ValueError):
+        # A number that is none: what it was meant to be is not known.
+        return line
+
+
+def _slices(trace: Trace, found: Places, begin: Ints) -> Iterator[bytes]:
+    names = [as_json(name) for name in trace.names]
+    kinds = [as_json(kind) for kind in trace.categories]
     instant = [kind == INSTANT for kind in trace.categories]
     columns = zip(
         trace.name.tolist(),
         trace.category.tolist(),
-        (trace.start_ns + trace.base_ns).tolist(),
+        begin.tolist(),
         trace.duration_ns.tolist(),
-        places.pid,
-        places.own,
-        places.tid,
+        found.pid,
+        found.own,
+        found.tid,
         strict=True,
     )
     for row, (name, kind, start, duration, pid, own, tid) in enumerate(columns):
-        args = trace.args(row)
+        args = without_pairs(trace.args(row))
         # The reader takes what our files say of a lane in their arguments for the event's own, so
         # an argument that was called so before must not stand alone.
         if tid != own or b'"tid"' in args:
             args = _with_own_lane(args, own)
-        phase = '"i","s":"t"' if instant[kind] else f'"X","dur":{_us(duration)}'
-        yield (
-            (
-                f'{{"ph":{phase},"cat":{kinds[kind]},"name":{names[name]},'
-                f'"pid":{pid},"tid":{tid},"ts":{_us(start)},"args":'
-            ).encode()
-            + args
-            + b"}"
-        )
+        phase = b'"i","s":"t"' if instant[kind] else b'"X","dur":' + _us(duration).encode()
+        place = f'"pid":{pid},"tid":{tid},"ts":{_us(start)},"args":'.encode()
+        yield b'{"ph":%b,"cat":%b,"name":%b,%b%b}' % (phase, kinds[kind], names[name], place, args)
 
 
 def _with_own_lane(args: bytes, own: str) -> bytes:
@@ -135,37 +143,38 @@ def _us(ns: int) -> str:
     return f"{sign}{abs(ns) // 1000}.{abs(ns) % 1000:03d}"
 
 
-def _flows(trace: Trace, places: _Places) -> Iterator[bytes]:
+def _flows(trace: Trace, found: Places, begin: Ints) -> Iterator[bytes]:
     """Draw an arrow from each launch to what it started."""
-    on_device = trace.on_device & (trace.correlation != 0)
-    drawn = np.isin(trace.correlation, np.unique(trace.correlation[on_device]))
-    start = trace.start_ns + trace.base_ns
-    for row in np.flatnonzero(drawn).tolist():
+    on_device = trace.on_device
+    ids = trace.correlation
+    pairs = np.intersect1d(ids[on_device], ids[~on_device])
+    for row in np.flatnonzero(np.isin(ids, pairs[pairs != 0])).tolist():
         end = '"f","bp":"e"' if on_device[row] else '"s"'
         yield (
-            f'{{"ph":{end},"id":{trace.correlation[row]},"cat":"ac2g","name":"ac2g",'
-            f'"pid":{places.pid[row]},"tid":{places.tid[row]},"ts":{_us(int(start[row]))}}}'
+            f'{{"ph":{end},"id":{ids[row]},"cat":"ac2g","name":"ac2g",'
+            f'"pid":{found.pid[row]},"tid":{found.tid[row]},"ts":{_us(int(begin[row]))}}}'
         ).encode()
 
 
-def _lane_names(trace: Trace, places: _Places) -> Iterator[bytes]:
+def _lane_names(trace: Trace, found: Places) -> Iterator[bytes]:
     """Name what the source did not name: every lane of a live trace, and lanes of our own."""
     named = bool(trace.others)
     device = trace.on_device.tolist()
-    lanes = dict.fromkeys(zip(places.pid, places.own, places.tid, device, strict=True))
+    lanes = dict.fromkeys(zip(found.pid, found.own, found.tid, device, strict=True))
     for pid, own, tid, on_device in lanes:
         if tid != own or not named:
-            label = f"{'stream' if on_device else 'thread'} {own}" + " (overlapping)" * (tid != own)
+            label = f"{'stream' if on_device else 'thread'} {json.loads(own)}"
+            label += " (overlapping)" * (tid != own)
             yield _meta("thread_name", pid, tid, "name", label)
     if not named:
-        processes = {pid: f"GPU {pid}" if on_device else "CPU" for pid, _, _, on_device in lanes}
+        processes = {pid: f"GPU {json.loads(pid)}" if dev else "CPU" for pid, _, _, dev in lanes}
         for pid, label in processes.items():
             yield _meta("process_name", pid, "0", "name", "python")
             yield _meta("process_labels", pid, "0", "labels", label)
 
 
 def _meta(kind: str, pid: str, tid: str, key: str, value: str) -> bytes:
-    return (
-        f'{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},'
-        f'"args":{{"{key}":{json.dumps(value)}}}}}'
-    ).encode()
+    place = f'"pid":{pid},"tid":{tid}'.encode()
+    return b'{"ph":"M","name":"%b",%b,"args":{"%b":%b}}' % (
+        kind.encode(), place, key.encode(), as_json(value),
+    )  # fmt: skip

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .startup import startup_sentence
 from .words import (
     DASH,
+    after_others,
     count,
     device_label,
     device_word,
     devices_busy,
     duration,
+    peak,
     percent,
     unit,
     visible,
@@ -56,6 +59,8 @@ def headline(profile: Profile) -> Headline:
         return Headline("Stopped", "before the first profiled run was over")
     if summary.verdict == "cpu-only":
         return Headline("CPU only", f"a run takes {duration(summary.wall_us)}")
+    if summary.verdict == "unknown":
+        return Headline("Device not seen", f"a run takes {duration(summary.wall_us)}")
     word, devices = gpu(profile), len(summary.device_names)
     who = f"the {word}" if devices == 1 else f"the busiest of {devices} {word}s"
     if not summary.wall_us:
@@ -68,7 +73,7 @@ def headline(profile: Profile) -> Headline:
 def _part(summary: Summary) -> str:
     """Return the busy time, if it can be, in the unit of the wall: the two are to be compared."""
     busy, fit = summary.device_busy_us, unit([summary.wall_us])
-    if busy is not None and fit.us / 10 <= busy < fit.us:
+    if busy is not None and fit.size / 10 <= busy < fit.size:
         return f"{fit.number(busy)} {fit.name}"
     return duration(busy)
 
@@ -83,7 +88,15 @@ def details(profile: Profile) -> list[str]:
     if profile.operators.empty:
         lines.append("no torch operator ran in it")
     reason = profile.summary.reason
-    return [*lines, *([reason] if reason is not None else devices_busy(profile))]
+    lines += [reason] if reason is not None else devices_busy(profile)
+    lines += peak(profile.summary)
+    if n := profile.summary.earlier_profiles:
+        lines.append(
+            f"this process was profiled {n} time{'s' * (n != 1)} before: CUPTI stays on, and small "
+            "operators take longer than in a fresh one"
+        )
+    startup = startup_sentence(profile)
+    return lines if startup is None else [*lines, startup]
 
 
 def figures(profile: Profile) -> list[Figure]:
@@ -108,7 +121,9 @@ def _wall(profile: Profile) -> Figure:
     summary = profile.summary
     if summary.wall_us is None:
         return Figure("wall", DASH, f"time of a run: {_nothing_per_run(profile)}")
-    how = "under the profiler" if summary.wall_source == "profiled" else "not profiled"
+    how = "under the profiler"
+    if summary.wall_source == "unprofiled":
+        how = f"not profiled{after_others(summary)}"
     if summary.wall_spread is not None:
         how += f", ±{percent(summary.wall_spread)} %"
     return Figure("wall", duration(summary.wall_us), f"per run, {how}")

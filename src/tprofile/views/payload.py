@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .figures import details, figures, headline
-from .tables import column_words, operator_names, sorted_operators
+from .tables import column_words, operator_names, sorted_kernels, sorted_operators
 from .words import device_label, device_word, visible
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
     names, left_out = _Names(), list[str]()
     word = _cut(device_word(profile), LABEL)
     operators, sort = sorted_operators(profile, sort)
-    kernels = profile.kernels
+    kernels = sorted_kernels(profile)
     work = kernels["device_us"].sum() if len(kernels) else math.nan
     result = {
         "id": uuid.uuid4().hex[:16],
@@ -175,6 +175,7 @@ def _operators(
     columns: dict[str, Iterable[Any] | None] = {"name": operator_names(frame)}
     for key in ("calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us"):
         columns[key] = frame[key].tolist() if device or "device" not in key else None
+    columns["spread"] = _told(frame["spread"])
     table = _table(len(frame), sort, columns, {"name"}, names)
     _say("operators", table, column_words(sort, word), left_out)
     return table
@@ -188,10 +189,15 @@ def _kernels(
         key: frame[key].tolist() for key in _KERNEL_COLUMNS if key in frame
     }
     columns["device"] = (label(device) for device in frame["device"].tolist())
+    columns["spread"] = _told(frame["spread"])
     texts = {"name", "operator", "device", "grid", "block"}
     table = _table(len(frame), "device_us", columns, texts, names)
     _say("kernels", table, f"{word} time", left_out)
     return table
+
+
+def _told(values: pd.Series) -> list[float] | None:
+    return values.tolist() if values.notna().any() else None
 
 
 _KERNEL_COLUMNS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..errors import TprofileError
-from .words import DASH, count, device_label, device_word, percent, unit
+from .words import DASH, bytes_unit, count, device_label, device_word, percent, unit
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -36,6 +36,7 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
     if device:
         wanted += [(f"self {word}", "self_device_us", True), (f"{word} total", "device_us", False)]
     heads, columns = ["operator", "calls"], [_counts(frame["calls"] / runs)]
+    lead, told = "self_device_us" if device else "self_cpu_us", "self_cpu_bytes" in frame
     # All device work is the whole of which an operator has a part, whoever launched it.
     whole = {
         "self_cpu_us": frame["self_cpu_us"].sum(),
@@ -45,10 +46,15 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
         fit = unit(frame[column] / runs)
         heads.append(f"{head} {fit.name}")
         columns.append([fit.number(v) for v in frame[column] / runs])
-        if share:
+        # With bytes there is no room for all.
+        if share and (column == lead or not told):
             heads.append("%")
             total = whole[column]
             columns.append([percent(v / total) if total else DASH for v in frame[column]])
+        if column == lead and not device:
+            _add_spread(frame, heads, columns)
+    if told:
+        _add_bytes(frame["self_device_bytes" if device else "self_cpu_bytes"], runs, heads, columns)
     title = f"Operators, per run, by {column_words(sort, word)}"
     return _table(title, heads, 1, [operator_names(frame), *columns], limit)
 
@@ -57,8 +63,17 @@ def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, 
     """Return the operators by a column, the largest first, and the column that `sort` stands for.
 
     None stands for self device time. Without a device, CPU times stand for those of the device.
+    Device times are those that a person looks for: with what a call launched outside all operators.
+    A column `spread` is added: how much the leading time, self device or else self CPU, differs
+    from run to run, as half the range over the median; NaN for fewer than three runs.
     """
     frame = profile.operators
+    lead = "self_device" if has_device(frame) else "self_cpu"
+    spread = _spread(frame, lead, profile)
+    # What a call launched in each run is not known, only the sum.
+    frame["spread"] = spread.where(~(frame["self_launched_us"] > 0))
+    frame["self_device_us"] += frame["self_launched_us"]
+    frame["device_us"] += frame["launched_us"]
     sort = sort or "self_device_us"
     if not has_device(frame):
         sort = {"self_device_us": "self_cpu_us", "device_us": "cpu_us"}.get(sort, sort)
@@ -68,6 +83,31 @@ def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, 
             f"operators cannot be sorted by {sort!r}. Choose one of {', '.join(sortable)}."
         )
     return frame.sort_values(sort, ascending=sort == "name", kind="stable"), sort
+
+
+def sorted_kernels(profile: Profile) -> pd.DataFrame:
+    """Return the kernels, the longest first, with a column `spread` as operators have it."""
+    frame = profile.kernels
+    return frame.assign(spread=_spread(frame, "run", profile))
+
+
+def _spread(frame: pd.DataFrame, what: str, profile: Profile) -> pd.Series:
+    median = frame[f"{what}_median_us"]
+    half = (frame[f"{what}_max_us"] - frame[f"{what}_min_us"]) / 2
+    told = (median > 0) & (len(profile.runs) >= 3)
+    return (half / median).where(told)
+
+
+def _add_spread(frame: pd.DataFrame, heads: list[str], columns: list[list[str]]) -> None:
+    if frame["spread"].notna().any():
+        heads.append("±%")
+        columns.append([">999" if v >= 10 else percent(v) for v in frame["spread"]])
+
+
+def _add_bytes(values: pd.Series, runs: int, heads: list[str], columns: list[list[str]]) -> None:
+    fit = bytes_unit(values / runs)
+    heads.append(f"self {fit.name}")
+    columns.append([fit.number(v) for v in values / runs])
 
 
 def has_device(operators: pd.DataFrame) -> bool:
@@ -96,13 +136,13 @@ def operator_names(frame: pd.DataFrame) -> list[str]:
 
 def kernel_table(profile: Profile, limit: int | None = 15) -> Table:
     """Return device work per run, the longest first."""
-    frame = profile.kernels
+    frame = sorted_kernels(profile)
     runs = max(len(profile.runs), 1)
     several = frame["device"].nunique() > 1
     total = frame["device_us"].sum()
     sums, means = unit(frame["device_us"] / runs), unit(frame["mean_us"])
     word = device_word(profile)
-    heads = ["kernel", "operator", "calls", f"{word} {sums.name}", "%", f"mean {means.name}"]
+    heads = ["kernel", "operator", "calls", f"{word} {sums.name}", "%"]
     columns = [
         [f"{device_label(profile, d)}: {n}" if several else n
          for n, d in zip(frame["name"], frame["device"], strict=True)],
@@ -110,8 +150,10 @@ def kernel_table(profile: Profile, limit: int | None = 15) -> Table:
         _counts(frame["calls"] / runs),
         [sums.number(v) for v in frame["device_us"] / runs],
         [percent(v / total) for v in frame["device_us"]],
-        [means.number(v) for v in frame["mean_us"]],
     ]  # fmt: skip
+    _add_spread(frame, heads, columns)
+    heads.append(f"mean {means.name}")
+    columns.append([means.number(v) for v in frame["mean_us"]])
     return _table("Kernels, copies and sets, per run", heads, 2, columns, limit)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .startup import startup_table
 from .tables import Table, kernel_table, operator_table
 from .words import answer, beginning, fit, visible, width
 
@@ -19,6 +20,9 @@ def text(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
     notes = [*profile.summary.warnings]
     if notes:
         blocks.append("\n".join(_wrapped(f"! {visible(note)}", "  ") for note in notes))
+    if (startup := startup_table(profile)) is not None:
+        table, remarks = startup
+        blocks.append("\n".join([_drawn(table), *map(_wrapped, remarks)]))
     operators = operator_table(profile, sort, limit)
     if operators.rows:
         blocks.append(_drawn(operators))

@@ -17,24 +17,26 @@ DASH = "–"
 """Stands for what was not measured."""
 
 _UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3))
+_BYTES = (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0))
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of time that suits a whole column, so that its numbers can be compared by eye."""
+    """A unit that suits a whole column, so that its numbers can be compared by eye."""
 
     name: str
-    us: float
+    size: float
+    """In microseconds, or bytes."""
     decimals: int = 2
 
-    def number(self, us: float | None) -> str:
-        """Return a time in this unit, without its name: one too small to print is not 0."""
-        if us is None or math.isnan(us):
+    def number(self, value: float | None) -> str:
+        """Return a value in this unit, without its name: one too small to print is not 0."""
+        if value is None or math.isnan(value):
             return DASH
         least = 10.0**-self.decimals
-        if 0 < us / self.us < least / 2:
-            return f"<{least:.{self.decimals}f}"
-        return f"{us / self.us:.{self.decimals}f}" if us else "0"
+        if 0 < abs(value) / self.size < least / 2:
+            return f"<{least:.{self.decimals}f}" if value > 0 else f">-{least:.{self.decimals}f}"
+        return f"{value / self.size:.{self.decimals}f}" if value else "0"
 
 
 def unit(us: Iterable[float | None]) -> Unit:
@@ -45,6 +47,19 @@ def unit(us: Iterable[float | None]) -> Unit:
     return Unit(name, size)
 
 
+def bytes_unit(values: Iterable[float | None]) -> Unit:
+    """Return the unit in which the largest of the given numbers of bytes is 1 or more."""
+    largest = max((abs(b) for b in values if b is not None and not math.isnan(b)), default=0.0)
+    name, size = next(((n, s) for n, s in _BYTES if largest >= s), _BYTES[-1])
+    return Unit(name, size, 0 if size == 1 else 2)
+
+
+def amount(number: float | None) -> str:
+    """Return a number of bytes with its unit."""
+    fit = bytes_unit([number])
+    return f"{fit.number(number)} {fit.name}"
+
+
 def duration(us: float | None) -> str:
     """Return a time with three digits that count and its unit."""
     if us is None or math.isnan(us):
@@ -52,9 +67,9 @@ def duration(us: float | None) -> str:
     # As it will be written: 999.9 as 1000, for which there is a larger unit.
     written = float(f"{us:.3g}")
     fit = unit([written])
-    size = abs(written / fit.us)
-    decimals = 0 if size >= 100 else 1 if size >= 10 else 2
-    return f"{us / fit.us:.{decimals}f} {fit.name}"
+    shown = abs(written / fit.size)
+    decimals = 0 if shown >= 100 else 1 if shown >= 10 else 2
+    return f"{us / fit.size:.{decimals}f} {fit.name}"
 
 
 def percent(fraction: float | None) -> str:
@@ -185,16 +200,19 @@ def answer(profile: Profile) -> list[str]:
         return [*lines, "the tables are of the run that was stopped, up to there"]
     if profile.operators.empty:
         lines.append("no torch operator ran in it")
-    if summary.verdict == "cpu-only":
-        return [*lines, f"CPU only: {summary.reason}"]
-    return [*lines, " · ".join([*devices_busy(profile), *_launches(summary)])]
+    if summary.reason is not None:
+        said = "device not seen" if summary.verdict == "unknown" else "CPU only"
+        return [*lines, f"{said}: {visible(summary.reason)}"]
+    lines.append(" · ".join([*devices_busy(profile), *_launches(summary)]))
+    return [*lines, *peak(summary)]
 
 
 def _walls(summary: Summary) -> list[str]:
     parts = []
     if summary.wall_source == "unprofiled":
         spread = f" ±{percent(summary.wall_spread)} %" if summary.wall_spread is not None else ""
-        parts.append(f"wall {duration(summary.wall_us)} per run, not profiled{spread}")
+        said = f"not profiled{after_others(summary)}{spread}"
+        parts.append(f"wall {duration(summary.wall_us)} per run, {said}")
         if summary.profiled_wall_us is not None:
             parts.append(f"{duration(summary.profiled_wall_us)} profiled")
     elif summary.wall_source == "profiled":
@@ -202,6 +220,15 @@ def _walls(summary: Summary) -> list[str]:
     if summary.first_run_us is not None:
         parts.append(f"first run {duration(summary.first_run_us)}")
     return [" · ".join(parts)] if parts else []
+
+
+def after_others(summary: Summary) -> str:
+    """Return what to add to a time that was taken in a process that had been profiled before.
+
+    CUPTI stays on after a profile, so that it is not the time that a fresh process would take.
+    """
+    n = summary.earlier_profiles
+    return f" (after {n} profile{'s' * (n != 1)})" if n else ""
 
 
 def devices_busy(profile: Profile) -> list[str]:
@@ -213,6 +240,13 @@ def devices_busy(profile: Profile) -> list[str]:
         busy, fraction = duration(row["busy_us"]), percent(row["busy_fraction"])
         lines.append(f"{name} busy {busy} of each run, {fraction} %")
     return lines
+
+
+def peak(summary: Summary) -> list[str]:
+    """Return the sentence about memory, if it was recorded."""
+    if summary.peak_device_bytes is None:
+        return []
+    return [f"at most {amount(summary.peak_device_bytes)} of device memory allocated in a run"]
 
 
 def _launches(summary: Summary) -> list[str]:

@@ -1,0 +1,343 @@
+"""What a reader must know to trust a trace, each in a sentence. A sound trace gives none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from ..intervals import NONE, Ints, number, union
+from ..trace import DEVICE_WORK, Trace
+from .attribution import Attribution, Mask
+from .spread import Floats, largest_change, outliers
+
+_LAUNCHES = re.compile(
+    r"(cuda|hip|cu)(Ext|Drv)?(Module)?Launch(Cooperative)?Kernel\w*|(cuda|hip|cu)GraphLaunch\w*"
+).fullmatch
+"""Calls that start work whatever they are given. A copy or set of no bytes starts none, and no
+record says of how many a call was; libraries make such calls on purpose."""
+
+_CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture\w*").fullmatch
+
+_MOST_LOST, _TAIL = 0.1, 10
+"""A record is cut short where this many last launches have no work, and of the others no more
+than this part: one or two at the end may have been under way."""
+
+_ROUNDED_NS = 1000
+
+_OVERLAP = 0.01
+"""Kernels of recent devices begin while the one before on their stream ends: up to 0.6 % of the
+time in sound traces."""
+
+_FASTER, _FLOOR_US = 0.95, 20.0
+"""Nothing is faster under the profiler: by less than this, it is scatter or how clocks are read."""
+
+_UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3))
+_LONGEST = 80
+
+
+def doubts(found: Attribution) -> list[str]:
+    """Return what is to be said of the events of a trace."""
+    return [
+        *_lost(found),
+        *_early(found),
+        *_overlapping_hosts(found),
+        *_overlapping_work(found),
+        *_outside_operators(found),
+    ]
+
+
+def unmatched_launches(found: Attribution) -> Mask:
+    """Mark the launches of kernels and graphs in the runs of which no device work is recorded.
+
+    What is launched while a stream is captured, by whatever thread (a backward pass has its own),
+    becomes part of a graph and starts nothing, and is not marked.
+    """
+    trace = found.trace
+    launches = np.flatnonzero(_launches(found))
+    known = np.isin(trace.correlation[launches], trace.correlation[_work(trace)])
+    lost = np.zeros(len(trace), bool)
+    lost[launches[~known]] = True
+    return lost
+
+
+def early_work(found: Attribution) -> Mask:
+    """Mark device work that starts before the call that launched it."""
+    rows = np.flatnonzero(found.work & (found.launch != NONE))
+    early = np.zeros(len(found.trace), bool)
+    start = found.trace.start_ns
+    early[rows] = start[rows] < start[found.launch[rows]]
+    return early
+
+
+def overlaps(found: Attribution) -> tuple[Ints, Ints]:
+    """Return pairs of operators and annotations of a thread that overlap, neither inside the other.
+
+    Of many that overlap each other, each is paired with the next to start. Files with times in
+    whole microseconds let what nests end that much too late: by so little, none overlaps.
+    """
+    trace = found.trace
+    own = found.counted & trace.category_is("cpu_op", "user_annotation")
+    at = np.flatnonzero(own[found.table])
+    rows = found.table[at]
+    # Siblings in the order of their starts have rising ends, so neighbours tell of all.
+    lane = NONE - 1 - number(trace.process[rows], trace.thread[rows])
+    above = np.where(found.parent[rows] != NONE, found.parent[rows], lane)
+    order = np.lexsort((found.nesting.position[at], above))
+    first, second, above = rows[order][:-1], rows[order][1:], above[order]
+    common = trace.end_ns[first] - trace.start_ns[second]
+    beyond = trace.end_ns[second] - trace.end_ns[first]
+    meet = (above[1:] == above[:-1]) & (common > _ROUNDED_NS) & (beyond > _ROUNDED_NS)
+    return first[meet], second[meet]
+
+
+def run_doubts(
+    found: Attribution, walls_us: Floats, busy_us: Floats, unprofiled_us: list[float]
+) -> list[str]:
+    """Return what is to be said of runs: of each profiled one, wall and busy time are given."""
+    by_wall, by_busy = outliers(walls_us), outliers(busy_us)
+    if found.trace.recorded.asked_warmup == 0 and len(by_wall):
+        # Who asked for a cold start is told what it cost, and not that it is unlike the rest.
+        by_wall[0] = by_busy[0] = False
+    return [
+        *_unlike(found, walls_us, by_wall, "{} under the profiler", host=True),
+        *_unlike(found, busy_us, by_busy & ~by_wall, "a device busy for {}", host=False),
+        *_unlike_unprofiled(found, np.array(unprofiled_us)),
+        *_faster_profiled(found, walls_us, unprofiled_us),
+    ]
+
+
+def _launches(found: Attribution) -> Mask:
+    trace = found.trace
+    launch = found.counted & (trace.correlation != 0) & _called(found, _LAUNCHES)
+    at = np.flatnonzero(_called(found, _CAPTURE) & ~trace.on_device)
+    if not len(at):
+        return launch
+    ends = np.array(["EndCapture" in name for name in trace.names], bool)[trace.name[at]]
+    depth = np.cumsum(np.where(ends, -1, 1))
+    # A capture that ends without a beginning began before the record did.
+    depth = np.r_[0, depth] - min(int(depth.min()), 0)
+    return launch & (depth[np.searchsorted(at, np.arange(len(trace)))] == 0)
+
+
+def _work(trace: Trace) -> Mask:
+    return trace.category_is(*DEVICE_WORK)
+
+
+def _called(found: Attribution, pattern: Callable[[str], re.Match[str] | None]) -> Mask:
+    names = found.trace.names
+    wanted = np.array([pattern(name) is not None for name in names], bool)
+    return wanted[found.trace.name] if len(names) else np.zeros(0, bool)
+
+
+def _lost(found: Attribution) -> list[str]:
+    launches = np.flatnonzero(_launches(found))
+    lost = unmatched_launches(found)[launches]
+    kept = np.flatnonzero(~lost)
+    n, missing = len(launches), int(lost.sum())
+    # Where nothing of a device is in the record, there is no figure to doubt.
+    if not missing or not _work(found.trace).any():
+        return []
+    names = _names(found, launches[lost])
+    head, tail = (int(kept[0]), n - 1 - int(kept[-1])) if len(kept) else (0, 0)
+    if missing - head - tail > _MOST_LOST * (n - head - tail):
+        head = tail = 0
+    told = []
+    if tail >= _TAIL:
+        told.append(
+            f"the device's record ends {_before_the_last(found, launches)}: the last {tail:,} of "
+            f"{n:,} launches have no work in it (the profiler's buffer was full, or it was stopped "
+            "too soon): profile fewer iterations"
+        )
+    else:
+        tail = 0
+    if head:
+        told.append(
+            f"the device's record begins late: the first {head:,} of {n:,} launches {_have(head)} "
+            "no work in it, and what they started is in no figure"
+        )
+    if rest := missing - head - tail:
+        told.append(
+            f"{rest:,} of {n:,} launches {_have(rest)} no work in the record ({names}): what they "
+            "started is in no figure"
+        )
+    return told
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def _before_the_last(found: Attribution, launches: Ints) -> str:
+    end = found.trace.end_ns[_work(found.trace)].max()
+    gap = int(found.trace.start_ns[launches[-1]] - end)
+    return f"{took(gap / 1000)} before the last launch" if gap > 0 else "early"
+
+
+def _early(found: Attribution) -> list[str]:
+    rows = np.flatnonzero(early_work(found))
+    if not len(rows):
+        return []
+    start = found.trace.start_ns
+    most = int((start[found.launch[rows]] - start[rows]).max())
+    return [
+        f"{len(rows):,} of {int(found.work.sum()):,} kernels, copies and sets start before the "
+        f"call that launched them, by up to {took(most / 1000)}: the clocks of CPU and device "
+        "disagree, and how long these waited to start is not known"
+    ]
+
+
+def _overlapping_hosts(found: Attribution) -> list[str]:
+    trace = found.trace
+    first, second = overlaps(found)
+    annotation = trace.category_is("user_annotation")
+    both = annotation[first] & annotation[second]
+    told = []
+    for mask, what, why in (
+        (both, "annotations", ", as asynchronous code does"),
+        (~both, "operators", ""),
+    ):
+        if not mask.any():
+            continue
+        one, other = first[mask], second[mask]
+        most = int(np.argmax(trace.end_ns[one] - trace.start_ns[other]))
+        names = (short(trace.names[trace.name[row]]) for row in (one[most], other[most]))
+        pair = " and ".join(f"'{name}'" for name in names)
+        times = f" ({len(one):,} such pairs)" if len(one) > 1 else ""
+        told.append(
+            f"{what} {pair} overlap in part on one thread{why}{times}: their times add up to more "
+            "than the wall"
+        )
+    return told
+
+
+def _overlapping_work(found: Attribution) -> list[str]:
+    trace, rows = found.trace, np.flatnonzero(found.work)
+    if not len(rows):
+        return []
+    stream = number(trace.device[rows], trace.stream[rows])
+    time = int(trace.duration_ns[rows].sum())
+    covered = union(stream, trace.start_ns[rows], trace.end_ns[rows], int(stream.max()) + 1)
+    share = 1 - int(covered.sum()) / time
+    if share <= _OVERLAP:
+        return []
+    return [
+        f"{share * 100:.0f} % of the device time is of work that overlaps other work on its own "
+        "stream: the kernels add up to more than the device was busy, which counts it once"
+    ]
+
+
+def _outside_operators(found: Attribution) -> list[str]:
+    rows = np.flatnonzero(found.work & (found.operator == NONE))
+    time = found.trace.duration_ns
+    launched = found.launch[rows] != NONE
+    whole = int(time[found.work].sum())
+    told = []
+    if launched.any():
+        by = found.launch[rows[launched]]
+        weight = time[rows[launched]]
+        one = len(np.unique(found.trace.name[by])) == 1
+        told.append(
+            f"{_share(int(weight.sum()), whole)} of the device time was launched outside all "
+            f"recorded operators, by {_names(found, by, weight)}: it is the launched time of "
+            f"{'that call' if one else 'those calls'}, and no operator's"
+        )
+    if not launched.all():
+        told.append(
+            f"{_share(int(time[rows[~launched]].sum()), whole)} of the device time has no recorded "
+            "launch: it is in the kernels alone"
+        )
+    return told
+
+
+def _unlike(
+    found: Attribution, values_us: Floats, odd: Mask, what: str, *, host: bool
+) -> list[str]:
+    runs = np.flatnonzero(odd)
+    if not len(runs):
+        return []
+    median = float(np.median(values_us))
+    most = int(runs[np.argmax(np.abs(values_us[runs] - median))])
+    if len(runs) == 1:
+        who = f"run {most + 1} of {len(values_us)} is an outlier"
+        took_ = took(values_us[most])
+    else:
+        listed = ", ".join(str(run + 1) for run in runs[:5]) + ", …" * (len(runs) > 5)
+        who = f"{len(runs)} of {len(values_us)} runs are outliers ({listed})"
+        took_ = f"{took(values_us[runs].min())} to {took(values_us[runs].max())}"
+    change = largest_change(found, most, float(values_us[most]) - median, host=host)
+    why = ""
+    if change is not None:
+        kind = "device time" if change.on_device else "self CPU"
+        sign = "+" if change.extra_us > 0 else "-"
+        of = "" if len(runs) == 1 else f" in run {most + 1}"
+        why = (
+            f"; the largest part of the difference{of} is {short(change.name)} "
+            f"({sign}{took(abs(change.extra_us))} {kind})"
+        )
+    contain = "it" if len(runs) == 1 else "them"
+    return [
+        f"{who}: {what.format(took_)}, where the median is {took(median)}{why}; the sums contain "
+        f"{contain}"
+    ]
+
+
+def _unlike_unprofiled(found: Attribution, walls_us: Floats) -> list[str]:
+    runs = np.flatnonzero(outliers(walls_us))
+    if not len(runs):
+        return []
+    # The first warm-up run is none of these, but it was run.
+    before = 0 if found.trace.recorded.unprofiled_s else 1
+    n, median = len(walls_us), took(float(np.median(walls_us)))
+    if len(runs) == 1:
+        return [
+            f"unprofiled run {runs[0] + 1 + before} of {n + before} took "
+            f"{took(walls_us[runs[0]])}, where the median is {median}"
+        ]
+    return [
+        f"{len(runs)} of {n + before} unprofiled runs took {took(walls_us[runs].min())} to "
+        f"{took(walls_us[runs].max())}, where the median is {median}"
+    ]
+
+
+def _faster_profiled(found: Attribution, walls_us: Floats, unprofiled_us: list[float]) -> list[str]:
+    if not len(walls_us) or not unprofiled_us:
+        return []
+    profiled, unprofiled = float(np.median(walls_us)), float(np.median(unprofiled_us))
+    if profiled >= min(_FASTER * unprofiled, unprofiled - _FLOOR_US):
+        return []
+    asked, given = found.trace.recorded.asked_warmup, found.trace.recorded.unprofiled_s
+    # Who gave the walls, or did not record here, has no option to change.
+    known = asked is not None and not given
+    advice = f". Give it more warm-up runs: --warmup {max(10, 2 * (asked or 0))}" if known else ""
+    return [
+        f"the profiled runs were faster ({took(profiled)}) than the unprofiled ones "
+        f"({took(unprofiled)}): the code was still warming up, or conditions differed{advice}"
+    ]
+
+
+def _names(found: Attribution, rows: Ints, weight: Ints | None = None) -> str:
+    """Return the names of events, the most frequent (or heaviest) first, at most three."""
+    names, at = np.unique(found.trace.name[rows], return_inverse=True)
+    order = np.argsort(-np.bincount(at, weight, len(names)), kind="stable")
+    told = [short(found.trace.names[name]) for name in names[order[:3]]]
+    more = len(names) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole * 100:.0f} %" if part / whole >= 0.005 else "less than 1 %"
+
+
+def took(us: float) -> str:
+    """Return a time with three digits that count."""
+    written = float(f"{us:.3g}")
+    name, size = next((unit for unit in _UNITS if written >= unit[1]), _UNITS[-1])
+    digits = 0 if written >= 100 * size else 1 if written >= 10 * size else 2
+    return f"{us / size:.{digits}f} {name}"
+
+
+def short(name: str) -> str:
+    """Return a name of a kernel, which can fill a page, with its ends alone."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[-_LONGEST // 2 :]}"

