@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import json
+import lzma
+import os
+import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from traces import PUBLIC, note, op, profile, slice_, text, work
+from traces import PUBLIC, assert_same, call, note, op, profile, slice_, text, work
 
 import tprofile
 from tprofile import TprofileError
 from tprofile.trace.read import read
 from tprofile.trace.recorded import Recorded
+from tprofile.trace.write import dump
 
 
 def one(**fields: Any) -> dict[str, Any]:
@@ -51,7 +58,21 @@ def test_columns_of_a_small_file() -> None:
     assert trace.notes == ()
 
 
-@pytest.mark.parametrize("shape", ["object", "list", "bom", "gzip", "indented", "path", "string"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "object",
+        "list",
+        "bom",
+        "gzip",
+        "indented",
+        "path",
+        "string",
+        "utf-16",
+        "utf-16-le",
+        "utf-32-be",
+    ],
+)
 def test_forms_of_a_file(shape: str, tmp_path: Path) -> None:
     event = op("名前 \U0001f680", 1, 2)
     plain = text(event)
@@ -64,6 +85,8 @@ def test_forms_of_a_file(shape: str, tmp_path: Path) -> None:
         "indented": json.dumps(json.loads(plain), indent=1, ensure_ascii=False).encode(),
         "path": tmp_path / "t.json",
         "string": str(tmp_path / "t.json"),
+        # As a shell of Windows writes it.
+        **{code: plain.decode().encode(code) for code in ("utf-16", "utf-16-le", "utf-32-be")},
     }[shape]
     assert read(source).names.tolist() == ["名前 \U0001f680"]
 
@@ -114,6 +137,10 @@ def test_text_as_process_and_thread_keeps_its_name() -> None:
     named = {trace.lanes.get(t, t) for t in trace.thread.tolist()}
     assert named == {"a", "b", -2}
     assert {trace.lanes.get(p, p) for p in trace.process.tolist()} == {"Spans", 12, -3}
+    # AND text that is no plain number is a name
+    texts = ["007", "1_000", " 12", "１２", "", "-0"]
+    trace = read(text(*(one(tid=t) for t in texts)))
+    assert sorted(trace.lanes[t] for t in trace.thread.tolist()) == sorted(texts)
 
 
 def test_ids_above_int64_stay_apart() -> None:
@@ -155,8 +182,8 @@ def test_missing_fields_are_no_obstacle() -> None:
 )
 def test_events_without_a_time_are_left_out_and_counted(fields: dict, kept: bool) -> None:
     # GIVEN a clock that does not start at 0
-    good = [one(ts=1.7e15 + i) for i in range(3)]
-    found = profile(*good, {**one(ts=1.7e15 + 9), **fields})
+    good = [one(ts=1.7e15 + 4 * i) for i in range(3)]
+    found = profile(*good, {**one(ts=1.7e15 + 12), **fields})
     assert len(found.events) == 3 + kept
     lost = "1 events were left out: no time, start 0, or duration below 0"
     assert found.summary.warnings == (() if kept else (lost,))
@@ -215,41 +242,195 @@ def test_the_span_of_the_whole_trace_and_memory_instants() -> None:
     assert found.operators["name"].tolist() == ["n"]
 
 
-FULL = text(*(op(f"n{i}", i, 1) for i in range(50)))
+EVENTS = [op(f"n{i}", i, 1) for i in range(50)]
+FULL = text(*EVENTS)
+LIST = json.dumps(EVENTS).encode()
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "is empty"),
-        (b" \n", "is empty"),
-        (FULL[:700], "cut short"),
-        (gzip.compress(FULL)[:-30], "cannot be unpacked"),
-        (b"\x1f\x8bnot gzip", "cannot be unpacked"),
-        (b'{"a": 1}', "no key 'traceEvents'"),
-        (b"[1, 2]", "got `int`"),
-        (b"5", "is no trace"),
-        (b"%PDF-1.7", "is no trace"),
-        (b'{"traceEvents": null}', "got `null`"),
-        (text(one(ts=True), one()), "got `bool`"),
-        (b'[{"args":' + b"[" * 100_000, "is no trace"),
-    ],
-)
-def test_what_is_no_trace_says_so_with_its_name(data: bytes, said: str, tmp_path: Path) -> None:
-    file = tmp_path / "odd.json"
+def zipped(name: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr(name, FULL)
+    return file.getvalue()
+
+
+NO_TRACE = {
+    "nothing": (b"", "is empty: no trace was written to it"),
+    "blanks": (b" \n", "is empty: no trace was written to it"),
+    "web page": (b"\n<!DOCTYPE html>\n", "is HTML or XML that begins with '<!DOCTYPE html>'"),
+    "zip": (zipped("t.json"), "is packed with zip. Unpack it (unzip), or pack it with gzip"),
+    "torch.save": (zipped("x/data.pkl"), "is no trace: it is what torch.save writes"),
+    "bzip2": (bz2.compress(FULL), "is packed with bzip2. Unpack it (bunzip2)"),
+    "xz": (lzma.compress(FULL), "is packed with xz. Unpack it (unxz)"),
+    "zstd": (b"\x28\xb5\x2f\xfd\0", "is packed with zstd. Unpack it (zstd -d)"),
+    "twice gzip": (gzip.compress(gzip.compress(FULL)), "is packed with gzip. Unpack it (gunzip)"),
+    "page in gzip": (gzip.compress(b"<html>"), "is HTML or XML that begins with '<html>'"),
+    "pickle": (pickle.dumps({"segments": []}), "is a Python pickle, such as torch.save and"),
+    "database": (b"SQLite format 3\0\x10", "is an SQLite database, such as Nsight exports"),
+    "binary": (bytes(range(200)), r"is binary data that begins with b'\x00\x01\x02"),
+    "other text": (b"a\tb \xff" + b"9" * 99, r"is text that begins with 'a\tb " + "\ufffd99999"),
+    "number": (b"5", "is text that begins with '5'"),
+    "cut": (FULL[:3000], "is cut short: it ends after 26 whole events, at byte 3000"),
+    "cut list": (LIST[:3000], "is cut short: it ends after 26 whole events, at byte 3000"),
+    "cut between events": (FULL[:3100], "it ends after 27 whole events, at byte 3100"),
+    "cut behind events": (FULL[:-1] + b', "x": "y', "is cut short: it ends after 50 whole events"),
+    "cut at its end": (FULL[:-1], "is cut short: it ends after 50 whole events, at byte 5746"),
+    "cut header": (b'{"schemaVersion": 1, "dev', "is cut short: it ends after 0 whole events, at"),
+    "packed when cut": (gzip.compress(FULL[:3000]), "is cut short: it ends after 26 whole events"),
+    "cut gzip": (gzip.compress(FULL)[:-8], "cannot be unpacked: it is cut short, after 5747 bytes"),
+    "no gzip": (b"\x1f\x8bnot gzip", "cannot be unpacked: it is damaged (Error -3 while"),
+    "gzip of another": (gzip.compress(FULL)[:-8] + b"12345678", "damaged (Error -3 while"),
+    "text behind": (FULL + b"garbage", "has ended, at character 5747, with 'garbage'"),
+    "two traces": (FULL + b"\n" + FULL, "has ended, at character 5747, with '{\"traceEvents\": [{"),
+    "lines": (b'{"ph": "X"}\n{"ph": "X"}', "has ended, at character 11, with '{\"ph\": \"X\"}'"),
+    "fault within": (FULL.replace(b'"n20"', b'"n20" oops'), "'}' (byte 2340), after 20 whole"),
+    "notebook": (
+        b'{"cells": [], "metadata": {}, "nbformat": 4}',
+        "JSON of another kind, an object with the keys 'cells', 'metadata', 'nbformat'",
+    ),
+    "nothing in it": (b"{}", "JSON of another kind, an empty object"),
+    "strange keys": (
+        json.dumps({f"{i}\n{'x' * 99}": i for i in range(30)}).encode(),
+        r"the keys '0\n" + "x" * 38 + "…', '1",
+    ),
+    "numbers": (b"[1, 2]", "it is a list of 2, of which none can be read as an event (Expected"),
+    "records": (b'[{"a": 1}, {}]', "it is a list of 2, of which none is an event"),
+    "null for events": (b'{"traceEvents": null}', "its 'traceEvents' is null and no list"),
+    "number for events": (b'{"traceEvents": 5}', "its 'traceEvents' is a number and no list"),
+    "object for events": (b'{"traceEvents": {"a": 1}}', "an object with the keys 'a' and no"),
+    "time too large": (text(one(ts=1)).replace(b'"ts": 1', b'"ts": 1e999'), "(Number out of range"),
+    "deep": (b'[{"args":' + b"[" * 100_000, "is nested too deep to be read as a trace"),
+    "deep and whole": (b'{"x":' + b"[" * 9999 + b"]" * 9999 + b"}", "is nested too deep"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NO_TRACE)
+def test_what_is_no_trace_says_so_with_its_name(kind: str, tmp_path: Path) -> None:
+    data, said = NO_TRACE[kind]
+    file = tmp_path / "odd\n.json"
     file.write_bytes(data)
     with pytest.raises(TprofileError) as caught:
         tprofile.load(file)
     message = str(caught.value)
     assert said in message
-    assert repr(str(file)) in message
-    # AND tells what to do
-    assert any(hint in message for hint in ("again", "export_chrome_trace"))
-    with pytest.raises(TprofileError, match="these bytes"):
+    assert message.startswith(repr(str(file)))
+    # AND is short, on one line, and tells what to do
+    assert len(message) < 1000
+    assert "\n" not in message
+    advice = ("again", "export_chrome_trace", "Unpack it", "Download", "Give one trace")
+    assert any(hint in message for hint in advice)
+    with pytest.raises(TprofileError, match="what these bytes hold"):
         tprofile.load(data)
 
 
-@pytest.mark.parametrize("path", ["absent.json", "", "nul\0.json"])
+MENDED = {
+    "open list": (LIST[:-1], "its list of events has no end, so the last of them may be missing"),
+    "open list, comma": (
+        LIST[:-1] + b",\n",
+        "its list of events has no end, so the last of them may be missing",
+    ),
+    "comma": (LIST[:-1] + b",\n]", "a comma after its last event was left out"),
+    "comma in an object": (FULL[:-2] + b",]}", "a comma after its last event was left out"),
+    "NaN": (
+        FULL.replace(b'"External id": 0', b'"x": NaN, "y": -Infinity, "z": nan, "n": "a, NaN, b"'),
+        "NaN and infinities in it were read as text",
+    ),
+    "half a pair": (FULL.replace(b'"n7"', rb'"\ud800"'), "lone surrogates in it were replaced"),
+    "bad UTF-8": (
+        FULL.replace(b'"External id": 0', b'"x": "\xff"'),
+        "unescaped text in it was repaired",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MENDED)
+def test_what_is_almost_a_trace_is_mended_with_a_note(kind: str) -> None:
+    data, told = MENDED[kind]
+    trace = read(data)
+    assert len(trace) == 50
+    assert trace.notes == (f"the file was not valid JSON; {told}",)
+    # AND is valid from then on
+    assert len(json.loads(b"".join(dump(trace)).decode())["traceEvents"]) > 50
+
+
+def test_mending_changes_what_is_broken_alone() -> None:
+    name = rb"\ud83d\ude80 \ud800\ud800\\ud800, NaN, x"
+    trace = read(rb'[{"ph":"X","name":"%s","args":{"a":-inf,"b":[NaN]}}]' % name)
+    assert trace.names.tolist() == ["\U0001f680 \ufffd\ufffd\\ud800, NaN, x"]
+    assert json.loads(trace.args(0)) == {"a": "-inf", "b": ["NaN"]}
+
+
+def test_a_time_that_is_no_number_is_none() -> None:
+    trace = read(text(op("a", 5, 1), op("b", 7, 1)).replace(b'"dur": 1', b'"dur": NaN', 1))
+    assert trace.names.tolist() == ["b"]
+    assert trace.notes[1] == "1 events were left out: no time, start 0, or duration below 0"
+
+
+def test_members_and_padding_of_gzip() -> None:
+    halves = gzip.compress(FULL[:100]) + gzip.compress(FULL[100:])
+    assert len(read(halves)) == 50
+    assert read(halves + b"\0" * 512).notes == ()
+    note = "7 bytes behind the end of the gzip file were left out"
+    assert read(halves + b"garbage").notes == (note,)
+
+
+def test_entries_that_are_no_events_are_left_out_and_counted() -> None:
+    entries = [1, None, op("a", 1, 2), [], "x", one(ts=True), one(pid=[]), op("b", 5, 2), {}]
+    trace = read(json.dumps({"traceEvents": entries}).encode())
+    assert trace.names.tolist() == ["a", "b"]
+    assert trace.notes == (
+        "6 entries are no events and were left out",
+        "1 entries without a phase are no events and were left out",
+    )
+    assert trace.others == ()
+
+
+def test_a_key_that_comes_twice_counts_as_its_last() -> None:
+    raw = b'{"traceEvents":[],"traceEvents":[{"ph":"X","name":"a","name":"b","ts":1,"ts":2}]}'
+    trace = read(raw)
+    assert (trace.names.tolist(), trace.base_ns) == (["b"], 2_000)
+
+
+def test_a_number_too_large_costs_no_more_than_itself() -> None:
+    args = b'{"a":1e999,"External id":[],"correlation":7}'
+    trace = read(b'{"x":1e999,"y":2,"traceEvents":[{"ph":"X","args":%b}]}' % args)
+    assert trace.header == {"y": 2}
+    assert trace.notes == ("'x' holds a number too large, and was left out",)
+    assert trace.correlation.tolist() == [7]
+
+
+def test_folders_tell_what_is_in_them(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    for count, said in enumerate(
+        [
+            "is a folder, and there is no .json or .json.gz file in it. Give the path of a trace.",
+            "is a folder, and there is one .json or .json.gz file in it, 'a0.json': give its path.",
+            "is a folder, and there are 2 .json or .json.gz files in it, the first of them "
+            "'a0.json'. Give the path of one of them.",
+        ]
+    ):
+        with pytest.raises(TprofileError) as caught:
+            tprofile.load(tmp_path)
+        assert str(caught.value) == f"{str(tmp_path)!r} {said}"
+        (tmp_path / f"a{count}.json{'.gz' * count}").touch()
+
+
+def test_text_of_a_trace_is_no_path() -> None:
+    with pytest.raises(TprofileError, match="give that as bytes") as caught:
+        tprofile.load(FULL.decode() * 50)
+    assert len(str(caught.value)) < 700
+
+
+def test_a_path_may_be_bytes_of_the_system(tmp_path: Path) -> None:
+    class Place:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(tmp_path / "t.json")
+
+    (tmp_path / "t.json").write_bytes(FULL)
+    assert len(tprofile.load(Place()).events) == 50
+
+
+@pytest.mark.parametrize("path", ["absent.json", "x" * 9999, "nul\0.json"])
 def test_files_that_cannot_be_read(path: str, tmp_path: Path) -> None:
     with pytest.raises(TprofileError, match=r"cannot read the trace '.*Give the path"):
         tprofile.load(f"{tmp_path}/{path}")
@@ -265,6 +446,116 @@ def test_what_cannot_be_loaded_at_all(source: Any) -> None:
 def test_unprofiled_walls_must_be_times(walls: Any) -> None:
     with pytest.raises(TprofileError, match="unprofiled_s is"):
         tprofile.load(FULL, unprofiled_s=walls)
+
+
+def test_work_that_overlaps_on_one_stream_counts_twice_and_is_busy_once() -> None:
+    found = profile(op("o", 1, 3, 1), work("k", 5, 10, 0, 1), work("l", 9, 10, 0, 1))
+    kernels = found.kernels[["name", "operator", "calls", "device_us"]]
+    assert kernels.to_numpy().tolist() == [["k", "o", 1, 10], ["l", "o", 1, 10]]
+    assert found.summary.device_busy_us == 14
+    # AND both are drawn
+    events = json.loads(b"".join(dump(found.trace)))["traceEvents"]
+    drawn = [(e["name"], e["pid"], e["tid"]) for e in events if e.get("cat") == "kernel"]
+    assert drawn == [("k", 0, 7), ("l", 0, 1_000_000_000)]
+
+
+def test_work_without_a_time_is_in_no_figure() -> None:
+    found = profile(
+        op("o", 2e12, 9, 1),
+        work("k", 2e12 + 1, 5, 0, 1), work("k", 2e12 + 2, 0, 0, 1), work("k", 0, 5, 0, 1),
+    )  # fmt: skip
+    assert found.kernels[["name", "calls", "device_us"]].to_numpy().tolist() == [["k", 1, 5]]
+    assert found.summary.device_busy_us == 5
+    assert set(found.summary.warnings) >= {
+        "1 events were left out: no time, start 0, or duration below 0",
+        "1 kernels, copies or sets were recorded without a duration and are in no figure",
+    }
+
+
+def test_nothing_is_below_zero_for_a_kernel_before_its_launch() -> None:
+    found = profile(op("o", 10, 9, 1), call("cudaLaunchKernel", 12, 2, 8, 1), work("k", 3, 4, 8, 1))
+    assert found.kernels[["operator", "device_us"]].to_numpy().tolist() == [["o", 4]]
+    assert found.events["start_us"].tolist() == [0, 7, 9]
+    # AND the launch is its parent still, though nothing says how long it waited
+    assert found.events["parent"].tolist() == [2, -1, 1]
+    strip = found.strip
+    assert strip is not None
+    assert strip.start_us.tolist() == [7, 9, 0]
+    assert strip.duration_us.tolist() == [9, 2, 4]
+    for frame in (found.runs, found.devices, found.operators, found.kernels):
+        assert (frame.select_dtypes("number") >= 0).all(axis=None)
+
+
+def test_a_graph_launch_owns_what_shares_its_correlation() -> None:
+    launches = [call("cudaGraphLaunch", 1 + 200 * i, 5, 70 + i) for i in range(4)]
+    nodes = [work(f"k{j % 3}", 10 + 200 * i + j, 1, 70 + i) for i in range(4) for j in range(90)]
+    found = profile(*launches, *nodes)
+    kernels = found.kernels[["name", "operator", "calls", "device_us"]]
+    assert kernels.to_numpy().tolist() == [[f"k{j}", "cudaGraphLaunch", 120, 120] for j in range(3)]
+    assert found.summary.launches == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hipLaunchKernel", "hipExtModuleLaunchKernel", "hipModuleLaunchKernel", "cuLaunchKernel",
+        "cuLaunchKernelEx", "cudaLaunchKernelExC",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("category", ["cuda_runtime", "cuda_driver"])
+@pytest.mark.parametrize("ext", [0, 4])
+def test_launches_of_any_name_join_the_operator_around_them(
+    name: str, category: str, ext: int
+) -> None:
+    # GIVEN a Triton kernel whose launch, and work, bear the operator's id or none
+    found = profile(
+        op("outer", 1, 20, 3), op("triton_op", 2, 9, 4),
+        {**call(name, 4, 2, 55, ext), "cat": category}, work("triton_poi_fused_0", 8, 3, 55, ext),
+    )  # fmt: skip
+    kernels = found.kernels[["name", "operator", "calls", "device_us"]]
+    assert kernels.to_numpy().tolist() == [["triton_poi_fused_0", "triton_op", 1, 3]]
+    assert found.summary.launches == 1
+
+
+def test_one_number_of_a_stream_on_four_devices() -> None:
+    found = profile(
+        op("o", 0.5, 100, 1), *(work("k", 1 + i, 90, 0, 1, device=i, stream=7) for i in range(4))
+    )
+    devices = found.devices[["device", "busy_us", "busy_fraction"]]
+    assert devices.to_numpy().tolist() == [[i, 90, 0.9] for i in range(4)]
+    assert found.summary.device_busy_us == 90
+
+
+def test_no_steps_make_one_run() -> None:
+    found = profile(op("a", 1, 5), op("b", 9, 3))
+    assert found.runs[["run", "wall_us"]].to_numpy().tolist() == [[1, 11]]
+    assert str(found).splitlines()[0] == "1 run: the whole trace"
+
+
+NOTHING = ["no runs: the trace is empty", "nothing was profiled"]
+
+
+@pytest.mark.parametrize(
+    ("events", "rows", "said"),
+    [
+        ([], (0, 0), NOTHING),
+        ([{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "x"}}], (0, 0), NOTHING),
+        ([op("a", 1, 2)], (1, 0), ["CPU only: no device work was recorded"]),
+        ([slice_("user", "a", 1, 2, "p", "t")], (1, 0), ["CPU only: no device work was recorded"]),
+        ([op("a", 1, 9, 1), work("k", 2, 0, 0, 1)], (1, 0),
+         ["the device work in the trace bears no times"]),
+        ([work("k", 1, 5)], (0, 1),
+         ["no torch operator ran in it", "CUDA 0 busy 5.00 µs of each run"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_said(
+    events: list[Any], rows: tuple[int, int], said: list[str], tmp_path: Path
+) -> None:
+    found = profile(*events)
+    for line in said:
+        assert line in str(found)
+    assert (len(found.operators), len(found.kernels)) == rows
+    assert_same(found, tprofile.load(found.export_trace(tmp_path / "t.json")))
 
 
 @pytest.mark.skipif(not PUBLIC.is_dir(), reason="the public traces are not part of the project")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -13,20 +14,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from traces import RECORDED, assert_same, call, note, op, profile, recorded, text, work
+from traces import RECORDED, assert_same, call, note, op, profile, recorded, slice_, text, work
 
 import tprofile
 from tprofile import TprofileError
 from tprofile.trace import Trace
 from tprofile.trace.build import build
 from tprofile.trace.read import read
-from tprofile.trace.recorded import Recorded
+from tprofile.trace.recorded import Recorded, Stopped
 from tprofile.trace.write import dump, write
 
 HOSTILE = [
     "", " ", '"', "\\", '\\"', "\n", "\r\n", "\t", "\0", "\x01\x1f\x7f", "é", "名前", "\U0001f680",
     "</script><script>alert(1)</script>", "\u2028\u202e\u200d", '", "pid": 5', "x" * 20_000,
-    "ProfilerStep#7", "[memory]", "\ufeff", "{}", "]}",
+    "ProfilerStep#7", "[memory]", "C:\\", "\\\\", '"\\', "\ufeff", "{}", "]}",
 ]  # fmt: skip
 
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -215,9 +216,117 @@ def test_lanes_of_our_own_are_apart() -> None:
     assert {e["tid"] for e in told if e["name"] == "c"} == {1, 2}
 
 
-def test_no_arrow_where_no_launch_is_known() -> None:
-    one = profile(op("a", 1, 5, 1), work("k", 9, 2, 0, 1))
+@pytest.mark.parametrize("correlation", [0, 7])
+def test_no_arrow_where_no_launch_is_known(correlation: int) -> None:
+    one = profile(op("a", 1, 5, 1), work("k", 9, 2, correlation, 1))
     assert {e["ph"] for e in strictly(written(one.trace))["traceEvents"]} == {"X", "M"}
+
+
+def drawn(trace: Trace) -> list[tuple[Any, ...]]:
+    """Return name, process, lane and own lane of each slice in the file."""
+    events = [e for e in strictly(written(trace))["traceEvents"] if e["ph"] == "X"]
+    return [(e["name"], e["pid"], e["tid"], e["args"].get("tid")) for e in events]
+
+
+def test_numbers_that_perfetto_cannot_tell_apart_are_text() -> None:
+    rows = [
+        slice_("cpu_op", "a", 1, 9, 2**32 - 1, 2**32), slice_("cpu_op", "b", 2, 9, -5, -6),
+        slice_("cpu_op", "c", 3, 9, 2**40, 7), slice_("cpu_op", "d", 4, 9, 2**40, 7),
+    ]  # fmt: skip
+    lane = {"ph": "M", "name": "thread_name", "pid": -5, "tid": -6, "args": {"name": "odd"}}
+    one = profile(*rows, lane)
+    assert drawn(one.trace) == [
+        ("a", 2**32 - 1, "4294967296", None), ("b", "-5", "-6", None),
+        ("c", "1099511627776", 7, None), ("d", "1099511627776", 1_000_000_000, 7),
+    ]  # fmt: skip
+    (named,) = [e for e in strictly(written(one.trace))["traceEvents"] if e["args"] == lane["args"]]
+    assert (named["pid"], named["tid"]) == ("-5", "-6")
+    again = read(written(one.trace))
+    assert again.thread.tolist() == [2**32, -6, 7, 7]
+    assert again.process.tolist() == [2**32 - 1, -5, 2**40, 2**40]
+    # AND what is no row has its numbers again too
+    assert json.loads(next(o for o in again.others if b"odd" in o)) == lane
+
+
+def test_stream_0_is_not_the_stream_with_the_number_of_its_device() -> None:
+    def lanes(*streams: tuple[int, int]) -> list[Any]:
+        one = profile(
+            *(work("k", 1 + i, 5, device=d, stream=s) for i, (d, s) in enumerate(streams))
+        )
+        assert read(written(one.trace)).stream.tolist() == [s for _, s in streams]
+        return [tid for _, _, tid, _ in drawn(one.trace)]
+
+    assert lanes((3, 0), (3, 3)) == ["0", 3]
+    assert lanes((3, 0), (3, 7), (4, 3)) == [0, 7, 3]
+    assert lanes((0, 0), (0, 1)) == [0, 1]
+
+
+def test_lanes_of_our_own_have_unused_numbers() -> None:
+    rows = [note("a", 1, 10), note("b", 5, 10), note("c", 1, 10, tid=1_000_000_000)]
+    assert [tid for _, _, tid, _ in drawn(profile(*rows).trace)] == [
+        1,
+        1_000_000_000,
+        1_000_000_001,
+    ]
+
+
+def test_unix_time_is_moved_to_the_base_of_the_file() -> None:
+    # GIVEN times of which a float64 of microseconds holds no nanoseconds
+    starts = [1_712_195_495_502_094_565, 1_712_195_495_502_094_898]
+    raw = ",".join(f'{{"ph":"X","name":"n","ts":{s // 1000}.{s % 1000:03d},"dur":0.333}}'
+                   for s in starts)  # fmt: skip
+    mark = f'{{"ph":"i","s":"g","name":"m","ts":{starts[1] // 1000}.{starts[1] % 1000:03d}}}'
+    one = read(f'{{"baseTimeNanoseconds":7,"traceEvents":[{raw},{mark}]}}'.encode())
+    file = strictly(written(one))
+    quarter = 7_889_238 * 10**9
+    assert file["baseTimeNanoseconds"] == starts[0] // quarter * quarter + 7
+    times = {e["name"]: round(e["ts"] * 1000) for e in file["traceEvents"] if "ts" in e}
+    assert {n: t + file["baseTimeNanoseconds"] - 7 for n, t in times.items()} == {
+        "n": starts[1], "m": starts[1],
+    }  # fmt: skip
+    again = read(written(one))
+    assert (again.start_ns.tolist(), again.base_ns + again.epoch_ns) == ([0, 333], starts[0] + 7)
+    assert written(again) == written(one)
+
+
+def test_times_before_0_are_moved_too() -> None:
+    file = strictly(written(profile(op("a", -9.5, 5), op("b", 3, 2)).trace))
+    times = [e["ts"] for e in file["traceEvents"] if "ts" in e]
+    assert times == [7_889_237_999_990.5, 7_889_238_000_003]
+    assert file["baseTimeNanoseconds"] == -7_889_238 * 10**9
+
+
+def test_text_is_written_as_perfetto_reads_it() -> None:
+    names = ["\U0001f680", "C:\\", "\\\\", 'a\\"', "\\ud83d\\ude80", "名"]
+    rows = [op(name, i, 1, note=name, **{name: i}) for i, name in enumerate(names)]
+    lane = {
+        "ph": "M",
+        "name": "thread_name",
+        "pid": 100,
+        "tid": 1,
+        "args": {"name": "\U0001f680\\"},
+    }
+    raw = written(profile(*rows, lane, note=names).trace)
+    # THEN no character is escaped as two, and no text ends in a backslash that is written as two
+    texts = re.findall(rb'"(?:[^"\\]|\\.)*"', raw)
+    assert [t for t in texts if re.search(rb'[^\\](\\\\)*\\ud|\\\\"$', t)] == []
+    file = strictly(raw)
+    told = [(e["name"], e["args"]["note"], e["args"][e["name"]]) for e in file["traceEvents"][:6]]
+    assert told == [(name, name, i) for i, name in enumerate(names)]
+    assert file["note"] == names
+    assert lane in file["traceEvents"]
+
+
+def test_half_a_character_is_replaced() -> None:
+    one = profile(op("a", 1, 2)).trace.with_recorded(
+        stopped=Stopped(by="Bad\ud800Error\U0001f680", during="run 1 of 1")
+    )
+    assert read(written(one)).recorded.stopped == Stopped("Bad\ufffdError\U0001f680", "run 1 of 1")
+
+
+def test_no_limit_of_time_is_no_number() -> None:
+    one = profile(op("a", 1, 2)).trace.with_recorded(max_seconds=float("inf"), discarded=1)
+    assert strictly(written(one))["tprofile"] == {"discarded": 1}
 
 
 def test_an_argument_called_tid_is_no_thread(tmp_path: Path) -> None:

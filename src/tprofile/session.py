@@ -153,11 +153,12 @@ class _Session:
         self._say(self.profiler.start_text)
         try:
             self.profiler.prepare()
+            self.profiler.start()
+            # After the start, which takes milliseconds: the run behind it is slower than the next.
             if self._plan.warmup and self._fits(2):
                 self._say("profiler warm-up")
-                self._timed(last=False)
+                self._timed(last=False, name=marks.WARMUP)
                 self.discarded = 1
-            self.profiler.start()
             self._profiled_runs()
             self._stage("reading what was recorded")
         finally:
@@ -175,7 +176,7 @@ class _Session:
             self.profiled += 1
             ran = True
 
-    def _timed(self, last: bool) -> float:
+    def _timed(self, last: bool, name: str = marks.RUN) -> float:
         # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
         mark = _mark if self.profiler.prepared else contextlib.nullcontext
         if not self._conditions.begun:
@@ -188,7 +189,7 @@ class _Session:
                     self._before()
                     synchronize()
             begin = time.perf_counter()
-            with mark(marks.RUN):
+            with mark(name):
                 self._run()
                 with mark(marks.SYNCHRONIZE):
                     synchronize()
@@ -207,7 +208,10 @@ class _Session:
     def trace(self, error: BaseException | None) -> Trace:
         """Return what was recorded, with what only this session knows."""
         plan, recorded = self._plan, self.profiler.recorded
-        if self.profiled and recorded is not None and not recorded.has(marks.RUN):
+        if recorded is not None:
+            warmup = recorded.named(marks.WARMUP)
+            recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded
+        if self.profiled and recorded is not None and not len(recorded.named(marks.RUN)):
             self.notes.append(
                 "nothing of the profiled runs is left: the code started a torch profiler of its "
                 "own, which ended ours. Take it out of the cell."
@@ -247,8 +251,8 @@ class _Profiler:
         # CUPTI stays on after a profile, and all later launches of the process take longer. Only
         # TEARDOWN_CUPTI switches it off, which stops some processes for good; so that is the
         # user's choice.
-        torn_down = os.environ.get("TEARDOWN_CUPTI") == "1"
-        self.earlier = 0 if torn_down else _Profiler._cuda_started
+        stays = not torch.version.hip and os.environ.get("TEARDOWN_CUPTI") != "1"
+        self.earlier = _Profiler._cuda_started if stays else 0
         self._told = len(_Profiler._complaints)
         with _quiet():
             self._torch = self._new()

@@ -42,16 +42,18 @@ def build(
     # Python's sorts are stable, as is this: events with equal times keep the source's order, which
     # is the order of their beginnings.
     order = np.lexsort((-duration, start))
-    distinct, name = encode(names)
-    kinds, category = encode(categories)
-    on_device = np.array([kind in DEVICE_LANES for kind in kinds] or [False])[category[order]]
+    # Numbered in that order too: what ties by name comes out alike, whatever the source's order.
+    rows = order.tolist()
+    distinct, name = encode([names[row] for row in rows])
+    kinds, category = encode([categories[row] for row in rows])
+    on_device = np.array([kind in DEVICE_LANES for kind in kinds] or [False])[category]
     where = integers(process)[order]
     lane_ = integers(lane)[order]
     return Trace(
         names=distinct,
-        name=name[order],
+        name=name,
         categories=tuple(kinds),
-        category=category[order],
+        category=category,
         start_ns=start[order],
         duration_ns=duration[order],
         process=where,

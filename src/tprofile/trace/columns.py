@@ -86,9 +86,9 @@ class Trace:
         wanted = np.array([c in categories for c in self.categories] or [False])
         return wanted[self.category] if len(self) else np.zeros(0, bool)
 
-    def has(self, name: str) -> bool:
-        """Tell whether any event bears this name."""
-        return name in self.names.tolist()
+    def named(self, name: str) -> Ints:
+        """Return the rows of the events that bear this name."""
+        return np.flatnonzero(self.names[self.name] == name)
 
     @property
     def on_device(self) -> NDArray[np.bool_]:
@@ -98,6 +98,15 @@ class Trace:
     @property
     def end_ns(self) -> Ints:
         return self.start_ns + self.duration_ns
+
+    def since(self, time_ns: int) -> Trace:
+        """Return the trace without the events that start before `time_ns`, as `start_ns` counts."""
+        keep = self.start_ns >= time_ns
+        columns = (
+            *("name", "category", "start_ns", "duration_ns", "process", "thread", "device"),
+            *("stream", "correlation", "external_id", "source_row"),
+        )
+        return replace(self, **{column: getattr(self, column)[keep] for column in columns})
 
     def with_recorded(self, **known: Any) -> Trace:
         """Return the same trace with some fields of what its recorder knows replaced."""

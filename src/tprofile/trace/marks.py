@@ -3,6 +3,9 @@
 RUN = "tprofile::run"
 """Around each profiled run, the synchronise at its end included."""
 
+WARMUP = "tprofile::warmup"
+"""Around the run that warms up the profiler itself: what was recorded up to its end is dropped."""
+
 SYNCHRONIZE = "tprofile::synchronize"
 """Around our own wait for the device: never one of the user's rows."""
 

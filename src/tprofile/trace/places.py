@@ -11,7 +11,7 @@ import numpy as np
 from ..intervals import NONE, Ints
 from .columns import INSTANT, Trace
 from .overlap import split_lanes
-from .utf8 import as_json
+from .plain import as_json
 
 _LANE = 1_000_000_000
 """First number for lanes of our own: above any thread id that a system hands out."""

@@ -148,7 +148,8 @@ def _sound_events(
         sound.append(bytes(raw))
     if not any(e.ph for e in events):
         raise _another_kind(
-            source, f"{what} is a list of {len(raws)}, of which none is an event ({error})"
+            source,
+            f"{what} is a list of {len(raws)}, of which none can be read as an event ({error})",
         )
     source.notes.append(f"{len(raws) - len(sound)} entries are no events and were left out")
     return b"[" + b",".join(sound) + b"]", events
@@ -340,15 +341,16 @@ def _others(body: bytes | Raw, events: list[_Event], notes: list[str]) -> list[b
     if not wanted:
         return []
     raws = msgspec.json.decode(body, type=list[Raw])
-    return [_numbered(events[i], bytes(raws[i])) for i in wanted]
+    for i in wanted:
+        if isinstance(events[i].pid, str) or isinstance(events[i].tid, str):
+            raws[i] = _numbered(events[i], raws[i])
+    return [bytes(raws[i]) for i in wanted]
 
 
-def _numbered(event: _Event, raw: bytes) -> bytes:
+def _numbered(event: _Event, raw: Raw) -> Raw:
     """Return an event with numbers for text that is one, as rows have them."""
-    texts = {"pid": event.pid, "tid": event.tid}
-    found = {k: _whole(v) for k, v in texts.items() if isinstance(v, str)}
-    numbers = {k: v for k, v in found.items() if v is not None}
-    if not numbers:
-        return raw
+    ids = {"pid": event.pid, "tid": event.tid}
+    texts = {key: _whole(value) for key, value in ids.items() if isinstance(value, str)}
+    numbers = {key: value for key, value in texts.items() if value is not None}
     members = msgspec.json.decode(raw, type=dict[str, Raw])
-    return msgspec.json.encode({**members, **numbers})
+    return Raw(msgspec.json.encode({**members, **numbers})) if numbers else raw

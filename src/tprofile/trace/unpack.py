@@ -47,7 +47,7 @@ class Source:
 def unpack(source: str | os.PathLike[str] | bytes) -> Source:
     """Return what is in a file or its bytes, unpacked; raise TprofileError for what is no JSON."""
     if isinstance(source, bytes):
-        found = Source("these bytes", source)
+        found = Source("what these bytes hold", source)
     else:
         path = Path(os.fsdecode(source))
         found = Source(shown(str(path)), _bytes(path))
@@ -113,10 +113,11 @@ def _gunzip(source: Source) -> None:
             try:
                 pieces.append(member.decompress(piece))
             except zlib.error as error:
-                raise _no_gzip(source.what, f"it is damaged ({error})", pieces) from error
+                raise _no_gzip(source.what, f"it is damaged ({error})") from error
             at += len(piece)
         if not member.eof:
-            raise _no_gzip(source.what, "it is cut short", pieces)
+            size = sum(map(len, pieces))
+            raise _no_gzip(source.what, f"it is cut short, after {size} bytes of what was packed")
         at -= len(member.unused_data)
     source.text = b"".join(pieces)
     # Some tapes and copies fill up with zeros, which say nothing.
@@ -124,11 +125,10 @@ def _gunzip(source: Source) -> None:
         source.notes.append(f"{len(behind)} bytes behind the end of the gzip file were left out")
 
 
-def _no_gzip(what: str, fault: str, pieces: list[bytes]) -> TprofileError:
-    size = sum(map(len, pieces))
+def _no_gzip(what: str, fault: str) -> TprofileError:
     return TprofileError(
-        f"{what} is a gzip file that cannot be unpacked: {fault}, after {size} bytes of what was "
-        "packed. The writing or copying of it was probably not finished: write or copy it again."
+        f"{what} is a gzip file that cannot be unpacked: {fault}. The writing or copying of it was "
+        "probably not finished: write or copy it again."
     )
 
 

@@ -17,8 +17,8 @@ from ..files import whole_file
 from ..intervals import Ints
 from .columns import INSTANT, Trace
 from .places import Places, placed, places
+from .plain import as_json, plain
 from .recorded import encode
-from .utf8 import as_json, without_pairs
 
 _CHUNK = 20_000
 """Events encoded at a time, so that a large trace is never in memory as one text."""
@@ -91,7 +91,7 @@ def _shift(trace: Trace) -> int:
 
 def _fitted(line: bytes, found: Places, shift: int) -> bytes:
     """Return an event that is no row as it fits to the rows as they are drawn."""
-    line = without_pairs(line)
+    line = plain(line)
     if not shift and not found.odd:
         return line
     try:
@@ -119,7 +119,7 @@ def _slices(trace: Trace, found: Places, begin: Ints) -> Iterator[bytes]:
         strict=True,
     )
     for row, (name, kind, start, duration, pid, own, tid) in enumerate(columns):
-        args = without_pairs(trace.args(row))
+        args = plain(trace.args(row))
         # The reader takes what our files say of a lane in their arguments for the event's own, so
         # an argument that was called so before must not stand alone.
         if tid != own or b'"tid"' in args:
