@@ -535,6 +535,27 @@ def test_both_readers_tell_the_same_of_allocations(tmp_path: Path) -> None:
         assert told(again) == told(saved)
 
 
+def test_totals_that_torch_drops_follow_from_those_around_them() -> None:
+    def change(size: int, total: int | None = None, held: int | None = None, index: int = 0) -> Any:
+        told = {"Total Allocated": total, "Total Reserved": held}
+        known = {key: value for key, value in told.items() if value is not None}
+        return {"Device Type": 1, "Device Id": index, "Bytes": size, **known}
+
+    # GIVEN releases without totals, at the head, between others, and at the end
+    one = [
+        change(-4), change(8, 108, 200), change(-8), change(5, 7, 9, index=1), change(-2),
+        change(16, 114, 300), change(-16), change(3),
+    ]  # fmt: skip
+    live._bridge([*one, {"Device Type": 1, "Device Id": 0}])
+    assert [c["Total Allocated"] for c in one] == [100, 108, 100, 7, 98, 114, 98, 101]
+    # AND what is reserved is not known before the first, nor after one that may have reserved more
+    assert [c.get("Total Reserved") for c in one] == [None, 200, 200, 9, 200, 300, 300, None]
+    # GIVEN a change between that is in no record
+    gap = [change(8, 108), change(-8), change(16, 130)]
+    live._bridge(gap)
+    assert [c.get("Total Allocated") for c in gap] == [108, None, 130]
+
+
 def test_totals_of_devices_are_looked_up_by_time_size_and_device() -> None:
     # GIVEN events, and a tree with changes at one time that only size and device tell apart
     def event(at: int, size: int, index: int) -> Any:
@@ -558,7 +579,8 @@ def test_totals_of_devices_are_looked_up_by_time_size_and_device() -> None:
     results = SimpleNamespace(experimental_event_tree=lambda: tree)
     found = live._memory(results, events, range(6))
     totals = [json.loads(f"{{{found[i]}}}").get("Total Allocated") for i in range(6)]
-    assert totals == [10, 30, 20, 40, None, None]
+    # The last two, of which it tells none, follow from the one before.
+    assert totals == [10, 30, 20, 40, 48, 56]
     assert json.loads(f"{{{found[0]}}}") == {
         "Device Id": 0, "Device Type": 1, "Bytes": 8, "Total Allocated": 10, "Addr": 13,
     }  # fmt: skip

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 from reference import EACH, HIDDEN, RUN, STEP, SYNCHRONIZE, WORK, Reference, Row, covered
-from traces import assert_same, frames
+from traces import assert_same, frames, note, op, profile, work
 
 import tprofile
 
@@ -43,13 +43,13 @@ small = st.integers(0, 3)
 # Advance; whether to close (below 2) or open; kind; name; id.
 token = st.tuples(small, st.integers(0, 4), st.integers(0, 9), st.integers(0, 7), st.integers(0, 6))
 # Device, stream, start, duration, category, name, cause, ids.
-work = st.tuples(
+worked = st.tuples(
     st.integers(0, 1), st.integers(0, 1), st.integers(0, 30), st.integers(0, 9),
     st.integers(0, 4), st.integers(0, 1), st.integers(0, 9), st.integers(0, 5),
 )  # fmt: skip
 # A list has five on average, however many it may have.
 tokens = st.tuples(*[st.lists(token, max_size=10)] * 2).map(lambda two: two[0] + two[1])
-works = st.tuples(*[st.lists(work, max_size=10)] * 2).map(lambda two: two[0] + two[1])
+works = st.tuples(*[st.lists(worked, max_size=10)] * 2).map(lambda two: two[0] + two[1])
 
 
 class Thread:
@@ -440,3 +440,37 @@ def test_metadata_is_nothing(rows: list[Row]) -> None:
 @given(data=st.data())
 def test_of_many_more(test: Test, strategy: Any, data: st.DataObject) -> None:
     test(data.draw(strategy))
+
+
+# What the tests above have found, by hand.
+
+
+def test_a_step_inside_another_is_part_of_it_whatever_overlaps_it() -> None:
+    # GIVEN an operator that begins in a step and goes on after it, and a step inside both
+    one = profile(
+        note(STEP + "0", 0, 10), op("a", 5, 10), note(STEP + "1", 6, 2), op("b", 9, 1)
+    )  # fmt: skip
+    assert one.runs["wall_us"].tolist() == [10]
+    assert one.events["run"].tolist() == [1, 1, 1, 1]
+
+
+def test_what_was_begun_before_a_run_takes_nothing_from_what_it_holds() -> None:
+    # GIVEN a thread that is in the midst of a call as the run begins, and calls itself in it
+    one = profile(
+        note(RUN, 10, 20), op("a", 5, 15, tid=2), op("a", 12, 5, tid=2),
+        op("b", 5, 15, tid=3), op("c", 6, 13, tid=3), op("b", 12, 5, tid=3),
+    )  # fmt: skip
+    columns = "name", "calls", "self_cpu_us", "cpu_us"
+    assert table(one.operators, *columns) == [("a", 1, 5, 5), ("b", 1, 5, 5)]
+
+
+def test_an_id_without_a_launch_is_not_the_number_of_an_event() -> None:
+    # GIVEN two kernels without a launch, and the id of one as large as the row of the other
+    one = profile(work("k", 1, 1, 1), work("k", 3, 1, 0))
+    assert one.runs["launches"].tolist() == [2]
+
+
+def test_kernels_with_equal_times_stand_alike_in_any_file() -> None:
+    events = [op("a", 1, 2, 1), op("b", 4, 2, 2), work("k", 5, 1, 0, 2), work("k", 7, 1, 0, 1)]
+    assert profile(*events).kernels["operator"].tolist() == ["a", "b"]
+    assert profile(*events[::-1]).kernels["operator"].tolist() == ["a", "b"]

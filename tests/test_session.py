@@ -234,6 +234,27 @@ def test_each_is_called_ahead_of_every_run_and_in_no_figure() -> None:
     assert calls(profile) == 2
 
 
+def test_the_profilers_own_warm_up_is_in_no_record() -> None:
+    # GIVEN a discarded run that does what no other does
+    runs: list[int] = []
+
+    def code() -> None:
+        runs.append(1)
+        if len(runs) == 3:
+            torch.linalg.det(torch.eye(3))
+        step()
+
+    profile = tprofile.run(code, warmup=2, repeat=2, each=lambda: torch.ones(3))
+    # THEN nothing of it is left, of its reset neither, and times count from what is
+    assert len(runs) == 5
+    assert not profile.operators["name"].str.contains("det").any()
+    events = profile.events
+    assert (events["start_us"].min(), events["name"].iloc[0]) == (0, marks.BEFORE)
+    assert events["name"].tolist().count("aten::ones") == 2
+    assert not [name for name in events["name"] if name == marks.WARMUP]
+    assert profile.runs["run"].tolist() == [1, 2]
+
+
 def test_our_marks_are_no_operators_without_each_either() -> None:
     names = set(tprofile.run(step, warmup=0, repeat=2).operators["name"])
     assert names == {"aten::matmul", "aten::mm", "aten::resolve_conj"}
@@ -714,6 +735,7 @@ def test_a_thread_that_is_not_the_main_one() -> None:
         ({"repeat": "3"}, "'3'", "whole number, 1 or more"),
         ({"max_seconds": 0}, "0", "seconds, more than 0"),
         ({"max_seconds": float("nan")}, "nan", "more than 0"),
+        ({"max_seconds": float("inf")}, "inf", "more than 0"),
         ({"max_seconds": "2"}, "'2'", "more than 0"),
         ({"cpu": True, "cuda": True}, "cpu and cuda", "Give one"),
         ({"warm": 3}, "'warm'", "Options are warmup, repeat"),

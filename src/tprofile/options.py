@@ -150,7 +150,7 @@ def _check(options: Any) -> None:
         wrong("--repeat", options.repeat, "1 or more: profiled runs are what is shown")
     if options.limit < 1:
         wrong("--limit", options.limit, "1 or more")
-    if options.max_seconds is not None and not options.max_seconds > 0:
+    if options.max_seconds is not None and not 0 < options.max_seconds < float("inf"):
         wrong("--max-seconds", options.max_seconds, "more than 0")
     name = options.variable
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):

@@ -122,7 +122,7 @@ def make_plan(
     switches = {"once": once, "cpu": cpu, "cuda": cuda, "shapes": shapes, "memory": memory}
     if odd := [name for name, value in switches.items() if not isinstance(value, bool)]:
         raise TprofileError(f"{odd[0]} is {switches[odd[0]]!r}, but must be True or False.")
-    if max_seconds is not None and not (_is_number(max_seconds) and max_seconds > 0):
+    if max_seconds is not None and not (_is_number(max_seconds) and 0 < max_seconds < float("inf")):
         raise TprofileError(f"max_seconds is {max_seconds!r}, but must be seconds, more than 0.")
     if cpu and cuda:
         raise TprofileError(

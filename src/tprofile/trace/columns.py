@@ -100,13 +100,19 @@ class Trace:
         return self.start_ns + self.duration_ns
 
     def since(self, time_ns: int) -> Trace:
-        """Return the trace without the events that start before `time_ns`, as `start_ns` counts."""
+        """Return the trace without the events that start before `time_ns`, as `start_ns` counts.
+
+        Times then count from the first that is left.
+        """
         keep = self.start_ns >= time_ns
+        first = int(self.start_ns[keep].min()) if keep.any() else 0
         columns = (
             *("name", "category", "start_ns", "duration_ns", "process", "thread", "device"),
             *("stream", "correlation", "external_id", "source_row"),
         )
-        return replace(self, **{column: getattr(self, column)[keep] for column in columns})
+        kept = {column: getattr(self, column)[keep] for column in columns}
+        kept["start_ns"] = kept["start_ns"] - first
+        return replace(self, **kept, base_ns=self.base_ns + first)
 
     def with_recorded(self, **known: Any) -> Trace:
         """Return the same trace with some fields of what its recorder knows replaced."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -201,13 +202,13 @@ def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
 def _memory(results: Any, found: Sequence[Any], rows: Sequence[int]) -> dict[int, str]:
     """Return the arguments of the given allocations, with the totals where torch tells them."""
     changes = _changes(results) if rows else {}
-    told = {}
+    told: dict[int, dict[str, Any]] = {}
     for row in rows:
         event, index = found[row], found[row].device_index()
-        members = {"Device Id": index, "Device Type": int(event.device_type())}
+        told[row] = {"Device Id": index, "Device Type": int(event.device_type())}
         # Of an allocation that failed, torch tells no size here.
         if event.name() != _OUT_OF_MEMORY:
-            members["Bytes"] = event.nbytes()
+            told[row]["Bytes"] = event.nbytes()
             if same := changes.get((event.start_ns(), event.nbytes(), index)):
                 change = same.pop(0)
                 totals = {
@@ -215,10 +216,42 @@ def _memory(results: Any, found: Sequence[Any], rows: Sequence[int]) -> dict[int
                     "Total Reserved": change.total_reserved,
                 }
                 # Below 0 torch was not told either.
-                members |= {name: total for name, total in totals.items() if total >= 0}
-                members["Addr"] = change.ptr
-        told[row] = json.dumps(members)[1:-1]
-    return told
+                told[row] |= {name: total for name, total in totals.items() if total >= 0}
+                told[row]["Addr"] = change.ptr
+    _bridge([told[row] for row in sorted(told, key=lambda row: found[row].start_ns())])
+    return {row: json.dumps(members)[1:-1] for row, members in told.items()}
+
+
+def _bridge(changes: Sequence[dict[str, Any]]) -> None:
+    """Add the totals that follow from those before and after: torch 2.11 drops some releases.
+
+    What is allocated is the total before and the change; where the next total that is told says
+    otherwise, something else is missing too, and nothing is added. A release changes nothing of
+    what is reserved.
+    """
+    by_device: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for one in changes:
+        if "Bytes" in one:
+            by_device.setdefault((one["Device Type"], one["Device Id"]), []).append(one)
+    for ordered in by_device.values():
+        # A total less the sum of all changes until then is the same wherever none is missing.
+        sums = list(itertools.accumulate(one["Bytes"] for one in ordered))
+        base = [
+            one["Total Allocated"] - total if "Total Allocated" in one else None
+            for one, total in zip(ordered, sums, strict=True)
+        ]
+        before = _last_known(base)
+        after = _last_known(base[::-1])[::-1]
+        for i, one in enumerate(ordered):
+            level = before[i] if before[i] is not None else after[i]
+            if level is not None and after[i] in (level, None):
+                one.setdefault("Total Allocated", level + sums[i])
+            if i and one["Bytes"] < 0 and "Total Reserved" in ordered[i - 1]:
+                one.setdefault("Total Reserved", ordered[i - 1]["Total Reserved"])
+
+
+def _last_known(values: Sequence[int | None]) -> list[int | None]:
+    return list(itertools.accumulate(values, lambda last, one: last if one is None else one))
 
 
 def _changes(results: Any) -> dict[tuple[int, int, int], list[Any]]:
