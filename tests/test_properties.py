@@ -320,13 +320,13 @@ def test_kernels_add_up_to_the_work_of_the_runs(rows: list[Row]) -> None:
 def test_work_belongs_to_the_run_of_its_cause(rows: list[Row]) -> None:
     one, windows = loaded(rows), Reference(rows).windows
     events = one.events
-    for work in events[events["category"].isin(WORK)].itertuples():
-        if work.parent != -1:
-            assert work.run == events["run"][work.parent]
+    for event in events[events["category"].isin(WORK)].itertuples():
+        if event.parent != -1:
+            assert event.run == events["run"][event.parent]
         elif one.run_source != "trace":
-            start = ns(work.start_us) + min(r.start for r in rows)
+            start = ns(event.start_us) + min(r.start for r in rows)
             inside = [k + 1 for k, (first, last) in enumerate(windows) if first <= start < last]
-            assert work.run == (inside or [-1])[-1]
+            assert event.run == (inside or [-1])[-1]
 
 
 @of_any(traces())
@@ -436,7 +436,7 @@ def test_metadata_is_nothing(rows: list[Row]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("test", "strategy"), PROPERTIES, ids=lambda p: getattr(p, "__name__", ""))
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 @given(data=st.data())
 def test_of_many_more(test: Test, strategy: Any, data: st.DataObject) -> None:
     test(data.draw(strategy))

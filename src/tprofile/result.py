@@ -107,7 +107,7 @@ class Profile:
         """A row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches, outlier`.
 
         `outlier` marks a run, of three or more, whose wall or device busy time is away from the
-        median by more than a quarter of it, five times the median distance from it, and 20 µs.
+        median by more than a quarter of it, five times the median distance from it, and 100 µs.
 
         With `memory` also `peak_device_bytes`: the most that was allocated at a time on any one
         device, with what was there when the run began. NaN where nothing tells what that was.

@@ -20,8 +20,8 @@ _FRACTION, _DEVIATIONS = 0.25, 5
 distance from it. The first keeps runs that are all but equal from being told apart, the second
 is for runs that scatter."""
 
-_FLOOR_US = 20.0
-"""And no less than this, what one interrupt or page fault more may cost a run of any length."""
+_FLOOR_US = 100.0
+"""And no less than this: by so much runs of a few operators differ on a sound machine."""
 
 
 class Spread:
@@ -62,7 +62,7 @@ def outliers(values_us: Floats) -> Mask:
     """Mark the values, one per run, that lie away from the others; NaN is never one.
 
     That is by more than a quarter of the median, more than five times the median distance from
-    it, and more than 20 µs. Of fewer than three none is; where half of them are slow, none is.
+    it, and more than 100 µs. Of fewer than three none is; where half of them are slow, none is.
     """
     if len(values_us) < FEWEST or np.isnan(values_us).any():
         return np.zeros(len(values_us), bool)

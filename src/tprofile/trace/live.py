@@ -251,7 +251,11 @@ def _bridge(changes: Sequence[dict[str, Any]]) -> None:
 
 
 def _last_known(values: Sequence[int | None]) -> list[int | None]:
-    return list(itertools.accumulate(values, lambda last, one: last if one is None else one))
+    known, last = [], None
+    for value in values:
+        last = last if value is None else value
+        known.append(last)
+    return known
 
 
 def _changes(results: Any) -> dict[tuple[int, int, int], list[Any]]:
