@@ -17,10 +17,10 @@ NOT_JSON = "the file was not valid JSON; unescaped text in it was repaired"
 
 
 def outside(share: str, calls: str) -> str:
-    those = "those calls" if "," in calls else "that call"
+    those = "rows of those calls" if "," in calls else "row of that call"
     return (
-        f"{share} of the device time was launched outside all recorded operators, by {calls}: it "
-        f"is the launched time of {those}, and no operator's"
+        f"{share} of the device time was launched by {calls}, outside all recorded operators: it "
+        f"stands in the {those}"
     )
 
 

@@ -248,9 +248,9 @@ class _Profiler:
 
     def __init__(self, plan: Plan) -> None:
         self.cuda, self._shapes, self._memory = use_cuda(plan.device), plan.shapes, plan.memory
-        # CUPTI stays on after a profile, and all later launches of the process take longer. Only
-        # TEARDOWN_CUPTI switches it off, which stops some processes for good; so that is the
-        # user's choice.
+        # CUPTI stays on after a profile, and all later launches of the process take longer. What
+        # switches it off, TEARDOWN_CUPTI, can stop a process for good if it is set in mid-life; so
+        # that is the choice of who starts the process.
         stays = not torch.version.hip and os.environ.get("TEARDOWN_CUPTI") != "1"
         self.earlier = _Profiler._cuda_started if stays else 0
         self._told = len(_Profiler._complaints)

@@ -239,9 +239,9 @@ def _outside_operators(found: Attribution) -> list[str]:
         weight = time[rows[launched]]
         one = len(np.unique(found.trace.name[by])) == 1
         told.append(
-            f"{_share(int(weight.sum()), whole)} of the device time was launched outside all "
-            f"recorded operators, by {_names(found, by, weight)}: it is the launched time of "
-            f"{'that call' if one else 'those calls'}, and no operator's"
+            f"{_share(int(weight.sum()), whole)} of the device time was launched by "
+            f"{_names(found, by, weight)}, outside all recorded operators: it stands in the "
+            f"{'row of that call' if one else 'rows of those calls'}"
         )
     if not launched.all():
         told.append(
