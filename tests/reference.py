@@ -12,6 +12,7 @@ from typing import Any
 RUN, SYNCHRONIZE, EACH = "tprofile::run", "tprofile::synchronize", "tprofile::each"
 STEP = "ProfilerStep#"
 HIDDEN = ("aten::is_leaf", "aten::_version", "[memory]")
+LAUNCHES = ("cudaLaunchKernel", "cudaGraphLaunch")
 OPERATORS = ("cpu_op", "user_annotation")
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 ON_DEVICE = (*WORK, "gpu_user_annotation", "cuda_sync")
@@ -113,7 +114,7 @@ class Reference:
         return next((j for j in operators if not self._is_mark(j)), None)
 
     def _is_mark(self, i: int) -> bool:
-        return self.rows[i].name in (RUN, SYNCHRONIZE)
+        return self.rows[i].name in (RUN, SYNCHRONIZE, EACH)
 
     def _runs(self) -> tuple[str, list[int]]:
         """Return what tells runs apart, and the rows that are the runs: outermost, one thread's."""
@@ -166,7 +167,8 @@ class Reference:
         return [-1 if above.get(i) is None else above[i] for i in self.every]
 
     def self_cpu(self, i: int) -> int:
-        return self.rows[i].duration - sum(self.rows[j].duration for j in self.children(i))
+        inside = [(self.rows[j].start, self.rows[j].end) for j in self.children(i)]
+        return self.rows[i].duration - covered(inside)
 
     def self_device(self, i: int) -> int:
         return sum(self.rows[j].duration for j in self.work if self.operator[j] == i)
@@ -246,6 +248,14 @@ class Reference:
             else ("kernel", i)
             for i in kernels if self.run[i] == run
         })  # fmt: skip
+
+    def lost(self, run: int) -> bool:
+        """Return whether a call of the run started work of which there is no record."""
+        known = {row.correlation for row in self.rows if row.category in WORK}
+        return any(
+            self.rows[i].name in LAUNCHES and self.rows[i].correlation not in {0, *known}
+            for i in self.counted if self.run[i] == run
+        )  # fmt: skip
 
     def cpu(self, run: int) -> int:
         rows = [i for i in self.counted if self.run[i] == run and i not in self.runs]

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
-from traces import DATA, PUBLIC, RECORDED, Event, call, op, profile, recorded, work
+from traces import DATA, PUBLIC, RECORDED, Event, call, op, profile, recorded, text, work
 
 import tprofile
 from tprofile.intervals import NONE
@@ -25,56 +26,50 @@ from tprofile.quiet import profiler_lines_dropped
 ENGINE = "autograd::engine::evaluate_function: "
 
 
-def numbered(name: str, ts: float, dur: float, seq: int, thread: int = 0, *, tid: int = 1) -> Event:
+def ahead(name: str, ts: float, dur: float, arrow: int = 0, *, tid: int = 1, **more: Any) -> Event:
+    return op(name, ts, dur, tid=tid, **({"fwdbwd": arrow} if arrow else {}), **more)
+
+
+def node(
+    name: str, ts: float, dur: float, arrow: int = 0,
+    *, seq: int = 0, thread: int = 1, tid: int = 1,
+) -> list[Event]:  # fmt: skip
+    """Return the engine's range around a node, and its own, in which torch's arrows end."""
     numbers: dict[str, Any] = {"Sequence number": seq, "Fwd thread id": thread}
-    return op(name, ts, dur, tid=tid, **numbers)
-
-
-def node(name: str, ts: float, dur: float, seq: int, thread: int = 1, *, tid: int = 1) -> Event:
-    return numbered(ENGINE + name, ts, dur, seq, thread, tid=tid)
+    return [
+        op(ENGINE + name, ts, dur, tid=tid, **numbers),
+        ahead(name, ts + 0.125, dur - 0.25, arrow, tid=tid, **numbers),
+    ]
 
 
 def ties(one: tprofile.Profile) -> dict[str, str | None]:
-    """Return for each name without a thread's prefix what it is the backward of."""
+    """Return for each name what it is the backward of; of the engine's range without its prefix."""
     frame = one.events
     names = frame["name"].tolist()
-    return {
-        name.removeprefix(ENGINE): None if row == NONE else names[row]
-        for name, row in zip(names, frame["forward"].tolist(), strict=True)
-    }
+    found: dict[str, str | None] = {}
+    for name, row in zip(names, frame["forward"].tolist(), strict=True):
+        tied = None if row == NONE else names[row]
+        assert found.setdefault(name.removeprefix(ENGINE), tied) == tied
+    return found
 
 
-def test_the_forward_is_the_last_to_bear_the_number() -> None:
-    # GIVEN an operator inside another of its number, and one that made no node before
+def test_what_a_backward_contains_and_launches_is_its_forwards() -> None:
     one = profile(
-        numbered("pure", 0, 1, 4), numbered("linear", 2, 10, 4), numbered("addmm", 3, 5, 4),
-        numbered("relu", 13, 2, 5),
-        node("ReluBackward0", 20, 5, 5), numbered("ReluBackward0", 21, 3, 5, 1),
-        node("AddmmBackward0", 30, 9, 4), op("mm", 31, 5, 9), call("launch", 32, 1, 7, 9),
-        op("after", 50, 1), work("k", 60, 3, 7, 9),
+        ahead("linear", 2, 10), ahead("addmm", 3, 5, 4), ahead("relu", 13, 2, 5),
+        *node("ReluBackward0", 20, 5, 5), *node("AddmmBackward0", 30, 9, 4),
+        op("mm", 31, 5, 9), call("launch", 32, 1, 7, 9), op("after", 50, 1), work("k", 60, 3, 7, 9),
     )  # fmt: skip
-    # THEN all that the backward contains and launches is part of it
     assert ties(one) == {
-        "pure": None, "linear": None, "addmm": None, "relu": None, "ReluBackward0": "relu",
+        "linear": None, "addmm": None, "relu": None, "ReluBackward0": "relu",
         "AddmmBackward0": "addmm", "mm": "addmm", "launch": "addmm", "k": "addmm", "after": None,
     }  # fmt: skip
     assert one.events["forward"].dtype == np.int64
 
 
-def test_the_same_number_later_is_another_passes() -> None:
-    # GIVEN numbers that begin anew, as in another process of the same numbers would not
-    one = profile(
-        numbered("first", 0, 1, 4), node("A", 10, 5, 4), numbered("second", 20, 1, 4),
-        node("B", 30, 5, 4), numbered("third", 40, 1, 4),
-    )  # fmt: skip
-    assert ties(one)["A"] == "first"
-    assert ties(one)["B"] == "second"
-
-
 def test_gradients_that_accumulate_have_no_forward_even_inside_a_backward() -> None:
     one = profile(
-        numbered("checkpointed", 0, 5, 1), node("CheckpointBackward", 10, 50, 1),
-        numbered("again", 12, 3, 7), node("AgainBackward", 20, 10, 7), op("inner", 21, 2),
+        ahead("checkpointed", 0, 5, 1), *node("CheckpointBackward", 10, 50, 1),
+        ahead("again", 12, 3, 7), *node("AgainBackward", 20, 10, 7), op("inner", 21, 2),
         op(ENGINE + "torch::autograd::AccumulateGrad", 32, 4), op("add_", 33, 1),
         op("rest", 40, 3),
     )  # fmt: skip
@@ -85,46 +80,89 @@ def test_gradients_that_accumulate_have_no_forward_even_inside_a_backward() -> N
     }  # fmt: skip
 
 
-def test_threads_are_told_apart_by_the_numbers_that_they_used() -> None:
-    # GIVEN two threads with the same first numbers, of which one goes on
+def test_an_arrow_that_ends_deeper_is_not_the_nodes() -> None:
+    # GIVEN a view that was written to, in whose backward that of the writing operator runs
     one = profile(
-        *(numbered(f"m{i}", i, 0.5, i, tid=1) for i in range(2)),
-        *(numbered(f"t{i}", i, 0.5, i, tid=2) for i in range(9)),
-        *(node(f"T{i}", 20 + i, 0.5, i, 5, tid=3) for i in range(9)),
-        *(node(f"M{i}", 40 + i, 0.5, i, 1, tid=3) for i in range(2)),
+        ahead("mul_", 0, 1, 3), *node("CopySlices", 10, 20), *node("MulBackward0", 12, 9, 3)[1:],
+        op("mul", 14, 1), op("copy_", 25, 1),
     )  # fmt: skip
-    found = ties(one)
-    assert {k: v for k, v in found.items() if k[0] in "MT"} == {
-        **{f"M{i}": f"m{i}" for i in range(2)}, **{f"T{i}": f"t{i}" for i in range(9)},
+    assert ties(one) == {
+        "mul_": None, "CopySlices": None, "MulBackward0": "mul_", "mul": "mul_", "copy_": None,
     }  # fmt: skip
 
 
-def test_threads_that_cannot_be_told_apart_are_not_guessed() -> None:
-    # GIVEN two threads with the same numbers, and one number that only one of them has
-    both = [numbered(f"{t}{i}", i, 0.5, i, tid=t) for t in (1, 2) for i in range(4)]
-    one = profile(*both, *(node(f"B{i}", 20 + i, 0.5, i, 1, tid=3) for i in range(4)))
-    assert {ties(one)[f"B{i}"] for i in range(4)} == {None}
-    # AND two numbers that both can only stand for one thread
-    one = profile(*both[:4], node("A", 20, 1, 0, 1), node("B", 22, 1, 1, 2), node("C", 24, 1, 2, 2))
-    assert {ties(one)[name] for name in "ABC"} == {None}
-
-
-@pytest.mark.parametrize(("known", "tied"), [(4, False), (5, True)])
-def test_a_thread_must_have_more_than_half_of_the_numbers(known: int, tied: bool) -> None:
+def test_numbers_and_names_without_an_arrow_tie_nothing() -> None:
+    # GIVEN a thread that ran the same model as another, whose loss alone is differentiated: all
+    # numbers are the same, and all names
+    numbers = [{"Sequence number": i, "Fwd thread id": 0} for i in range(4)]
+    model = ["aten::exp", "aten::sin", "aten::tanh", "aten::sum"]
+    nodes = ["ExpBackward0", "SinBackward0", "TanhBackward0", "SumBackward0"]
     one = profile(
-        *(numbered(f"a{i}", i, 0.5, i) for i in range(known)),
-        *(node(f"A{i}", 20 + i, 0.5, i) for i in range(8)),
+        *(ahead(model[i], i, 0.5, **numbers[i]) for i in range(4)),
+        *(e for i in range(4) for e in node(nodes[i], 50 - 9 * i, 2, seq=i, thread=2)),
     )
-    assert {f"A{i}": f"a{i}" if tied and i < known else None for i in range(8)} == {
-        k: v for k, v in ties(one).items() if k[0] == "A"
-    }
+    assert set(ties(one).values()) == {None}
+    # AND where the first thread's own graph is tied
+    one = profile(
+        *(ahead(model[i], i, 0.5, 7 + i, **numbers[i]) for i in range(4)),
+        *(e for i in range(4) for e in node(nodes[i], 50 - 9 * i, 2, seq=i, thread=2)),
+        *(e for i in range(4) for e in node(nodes[i], 99 - 9 * i, 2, 7 + i, seq=i, thread=1)),
+    )
+    frame = one.events
+    forward = frame["forward"][frame["name"].str.startswith(ENGINE)].tolist()
+    assert forward == [NONE] * 4 + [3, 2, 1, 0]
 
 
-def arrow(ph: str, id_: int, ts: float, tid: int, **more: Any) -> Event:
+def test_a_node_that_runs_again_is_known_by_its_number() -> None:
+    # GIVEN a second pass through a graph, and nodes of its name with another number, of another
+    # thread, with no number, and of its number before it
+    one = profile(
+        ahead("before", 0, 1), ahead("exp", 1, 1, 6),
+        *node("ExpBackward0", 5, 1, seq=3),
+        *node("ExpBackward0", 10, 2, 6, seq=3), *node("ExpBackward0", 20, 2, seq=3),
+        *node("ExpBackward0", 30, 2, seq=4), *node("ExpBackward0", 40, 2, seq=3, thread=2),
+        *node("SinBackward0", 50, 2, seq=3), op(ENGINE + "ExpBackward0", 60, 2),
+        *node("ExpBackward0", 70, 2, seq=3), op("mul", 71, 0.5),
+    )  # fmt: skip
+    frame = one.events
+    nodes = frame[frame["name"].str.startswith(ENGINE)]
+    assert dict(zip(nodes["start_us"], nodes["forward"], strict=True)) == {
+        5: NONE, 10: 1, 20: 1, 30: NONE, 40: NONE, 50: NONE, 60: NONE, 70: 1,
+    }  # fmt: skip
+    assert frame["forward"].iloc[-1] == 1
+
+
+@pytest.mark.parametrize("odd", ["3", -1, 2**63, 2**64 - 1, None, 1.5, [3]])
+def test_numbers_that_are_none(odd: Any) -> None:
+    one = profile(
+        ahead("a", 0, 1, 3), ahead("b", 2, 1, 4), *node("A", 5, 1, odd), *node("B", 8, 1, 4, seq=2),
+        *node("B", 10, 1, seq=odd), *node("B", 12, 1, seq=2),
+    )  # fmt: skip
+    frame = one.events
+    nodes = frame[frame["name"].str.startswith(ENGINE)]
+    assert nodes["forward"].tolist() == [NONE, 1, NONE, 1]
+
+
+def test_nodes_without_numbers_are_not_the_same() -> None:
+    bare = [op(ENGINE + "A", ts, 2) for ts in (5, 9)]
+    one = profile(ahead("a", 0, 1, 3), *bare, ahead("A", 5.5, 1, 3), op("A", 9.5, 1))
+    assert one.events["forward"].tolist() == [NONE, 0, 0, NONE, NONE]
+
+
+def test_a_number_needs_two_ends() -> None:
+    # GIVEN arrows of which the start was cut off, the end, and one with three
+    one = profile(
+        ahead("a", 0, 1, 2), ahead("c", 2, 1, 3), *node("A", 5, 1, 1), *node("C", 7, 1, 3),
+        *node("D", 9, 1, 3),
+    )  # fmt: skip
+    assert set(ties(one).values()) == {None}
+
+
+def arrow(ph: str, id_: int, ts: Any, tid: Any, **more: Any) -> Event:
     return {"ph": ph, "id": id_, "pid": 100, "tid": tid, "ts": ts, "cat": "fwdbwd", **more}
 
 
-def test_arrows_tell_where_numbers_are_missing_or_tell_too_little() -> None:
+def test_arrows_that_are_drawn_from_place_to_place() -> None:
     # GIVEN operators that start at once on a thread, one inside the other, and arrows that end
     # where there is nothing, or lack an end
     arrows = [
@@ -133,22 +171,96 @@ def test_arrows_tell_where_numbers_are_missing_or_tell_too_little() -> None:
         arrow("s", 4, 3.125, 1), arrow("f", 4, 20.25, "odd"), arrow("f", 5, 20.25, 2, id={}),
     ]  # fmt: skip
     one = profile(
-        op("outer", 3.125, 5), op("inner", 3.125, 4), op(ENGINE + "B", 20.25, 9, tid=2),
+        op("outer", 3.125, 5), op("inner", 3.125, 4), op(ENGINE + "B", 20, 9, tid=2),
         op("B", 20.25, 8, tid=2), op("mm", 22, 3, tid=2), *arrows,
     )  # fmt: skip
     assert ties(one) == {"outer": None, "inner": None, "B": "inner", "mm": "inner"}
-    # AND where numbers leave open which of two threads it was
-    both = [numbered(f"{t}{i}", 10 * i, 0.5, i, tid=t) for t in (1, 2) for i in range(2)]
-    behind = [node(f"B{i}", 40 + i, 0.5, i, 1, tid=3) for i in range(2)]
-    one = profile(*both, *behind, arrow("s", 1, 10, 2), arrow("f", 1, 41, 3))
-    assert ties(one) == {"10": None, "11": None, "20": None, "21": None, "B0": "20", "B1": "21"}
 
 
-@pytest.mark.parametrize("odd", ["3", -1, 2**63, 2**64 - 1, None, 1.5, [3]])
-def test_numbers_that_are_none(odd: object) -> None:
-    numbers: dict[str, Any] = {"Sequence number": odd, "Fwd thread id": 1}
-    one = profile(numbered("a", 0, 1, 3), op(ENGINE + "A", 5, 1, **numbers), node("B", 8, 1, 3))
-    assert (ties(one)["A"], ties(one)["B"]) == (None, "a")
+@pytest.mark.parametrize(
+    "odd",
+    ["NaN", "Infinity", "1e30", "1e999999", '"1e999999"', '"1e99999999"', '"-1e99999999"',
+     '"sNaN"', '"x"', "null", "[]"],
+)  # fmt: skip
+def test_an_arrow_at_no_time_is_none(odd: str) -> None:
+    drawn = [
+        arrow("s", 1, 0, 1),
+        arrow("f", 1, 5.125, 1),
+        arrow("s", 2, "odd", 1),
+        arrow("f", 2, 8, 1),
+    ]
+    line = text(op("a", 0, 1), op("z", 1, 1), *node("A", 5, 1), *node("Z", 8, 1), *drawn)
+    one = tprofile.load(line.replace(b'"odd"', odd.encode()))
+    assert ties(one) == {"a": None, "z": None, "A": "a", "Z": None}
+
+
+@pytest.mark.parametrize("lane", ["pid", "tid"])
+@pytest.mark.parametrize("odd", [2**63, 2**70, -(2**70), 1.5, None, "nobody"])
+def test_an_arrow_in_no_lane_is_none(lane: str, odd: Any) -> None:
+    # GIVEN two lanes whose numbers are the same to a float, and an arrow whose number is none
+    wide = {lane: 2**60}
+    drawn = [
+        arrow("s", 1, 0, 1) | wide, arrow("f", 1, 5.125, 1),
+        arrow("s", 2, 1, 1) | {lane: odd}, arrow("f", 2, 8.125, 1),
+    ]  # fmt: skip
+    one = profile(
+        op("a", 0, 1) | wide, op("other", 0, 1) | {lane: 2**60 + 1}, op("z", 1, 1),
+        *node("A", 5, 1), *node("Z", 8, 1), *drawn,
+    )  # fmt: skip
+    assert ties(one) == {"a": None, "other": None, "z": None, "A": "a", "Z": None}
+
+
+def test_a_trace_without_a_backward_asks_for_no_arguments() -> None:
+    class Refused:
+        def args(self, row: int) -> bytes:
+            raise AssertionError
+
+        def arrows(self, rows: object) -> Any:
+            raise AssertionError
+
+    one = profile(op("a", 0, 1), op("b", 2, 1))
+    bare = tprofile.Profile(dataclasses.replace(one.trace, details=Refused()))
+    assert bare.events["forward"].tolist() == [NONE, NONE]
+
+
+def test_arguments_are_asked_only_of_what_may_run_again() -> None:
+    # GIVEN a node that ran twice among others that ran once
+    one = profile(
+        ahead("exp", 0, 1, 1), ahead("sin", 2, 1, 2),
+        *node("ExpBackward0", 5, 1, 1, seq=1), *node("SinBackward0", 7, 1, 2, seq=2),
+        *node("ExpBackward0", 9, 1, seq=1), op(ENGINE + "torch::autograd::AccumulateGrad", 11, 1),
+    )  # fmt: skip
+    asked: list[int] = []
+
+    class Counted:
+        arrows = one.trace.details.arrows
+
+        def args(self, row: int) -> bytes:
+            asked.append(row)
+            return one.trace.details.args(row)
+
+    counted = tprofile.Profile(dataclasses.replace(one.trace, details=Counted()))
+    assert counted.events["forward"].tolist() == [NONE, NONE, 0, 0, 1, 1, 0, 0, NONE]
+    assert asked == [2, 6]
+
+
+def test_many_threads_take_no_longer_than_few() -> None:
+    def seconds(threads: int) -> float:
+        each = 8000 // threads // 2
+        events = []
+        for t in range(threads):
+            for i in range(each):
+                at = 4 * (t * each + i)
+                events.append(ahead("mm", at, 1, t * each + i + 1, tid=9 + t))
+                events += node("MmBackward0", at + 2, 1, t * each + i + 1, seq=i, thread=t + 1)
+        one = profile(*events)
+        assert (one.trace.name == 0).sum() == 4000
+        begin = time.perf_counter()
+        assert (one.events["forward"] != NONE).sum() == 8000
+        return time.perf_counter() - begin
+
+    few = min(seconds(1) for _ in range(3))
+    assert min(seconds(400) for _ in range(3)) < 5 * few
 
 
 # --- against torch
@@ -200,28 +312,17 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.removesuffix(".json.gz"))
-def test_numbers_tie_what_torch_ties(path: Path) -> None:
+def test_what_torch_ties_is_tied(path: Path) -> None:
     one = tprofile.load(path)
     # Of times in a clock that counts from 1970, a float does not tell the nanoseconds.
     events = [json.loads(line, parse_float=Decimal) for line in one.trace.others]
     wanted = arrows(events, one.trace)
     assert len(wanted) == DRAWN.get(path.name.removesuffix(".json.gz"), 0)
     assert_ties(one, wanted)
-    # AND so do the numbers alone
-    numbers = tprofile.Profile(dataclasses.replace(one.trace, others=()))
-    assert numbers.events["forward"].tolist() == one.events["forward"].tolist()
-    # AND the arrows alone, but for what surrounds the range in which they end
-    bare = tprofile.Profile(dataclasses.replace(one.trace, details=Nothing()))
-    frame = bare.events
-    assert all(frame["forward"][behind] == ahead for ahead, behind in wanted)
-    assert (frame["forward"] != NONE).any() == bool(wanted)
-
-
-class Nothing:
-    """No arguments of any event."""
-
-    def args(self, row: int) -> bytes:
-        return b"{}"
+    assert (one.events["forward"] != NONE).any() == bool(wanted)
+    # AND without arrows nothing tells
+    bare = tprofile.Profile(dataclasses.replace(one.trace, others=()))
+    assert (bare.events["forward"] == NONE).all()
 
 
 def test_the_work_of_a_backward_pass_is_its_forwards() -> None:
@@ -317,9 +418,7 @@ LIVE: dict[str, Callable[[], object]] = {
         ("a function of one's own", 2, 0), ("without grad", 0, 0),
     ],
 )  # fmt: skip
-def test_live_numbers_tie_what_torch_draws(
-    case: str, drawn: int, again: int, tmp_path: Path
-) -> None:
+def test_what_torch_would_draw_is_tied(case: str, drawn: int, again: int, tmp_path: Path) -> None:
     one, events = recorded_live(LIVE[case], tmp_path)
     assert not one.trace.others
     wanted = arrows(events, one.trace)
@@ -349,8 +448,103 @@ def test_a_forward_in_another_thread(everywhere: bool, tmp_path: Path) -> None:
     assert_ties(one, wanted)
 
 
+def in_a_thread(fn: Callable[[], object]) -> None:
+    thread = threading.Thread(target=fn)
+    thread.start()
+    thread.join()
+
+
+def main_alone(w: torch.Tensor) -> list[str]:
+    w.cos().sigmoid().abs().mean()
+    return []
+
+
+def the_same_model(w: torch.Tensor) -> list[str]:
+    w.exp().sin().tanh().sum()
+    return []
+
+
+def main_too(w: torch.Tensor) -> list[str]:
+    w.cos().sigmoid().abs().mean().backward()
+    return ["aten::mean", "aten::abs", "aten::sigmoid", "aten::cos"]
+
+
+@pytest.mark.parametrize("own", [main_alone, the_same_model, main_too])
+@pytest.mark.parametrize("when", ["before", "unrecorded", "recorded"])
+def test_a_graph_of_another_thread(
+    own: Callable[[torch.Tensor], list[str]], when: str, tmp_path: Path
+) -> None:
+    """Whatever the thread of the cell ran, only what that graph was made of is its forward."""
+    w = torch.randn(8, 8, requires_grad=True)
+    losses: list[torch.Tensor] = []
+    mine: list[str] = []
+
+    def made() -> None:
+        losses.append(w.exp().sin().tanh().sum())
+
+    def cell() -> None:
+        if when != "before":
+            in_a_thread(made)
+        mine.extend(own(w))
+        losses[-1].backward(retain_graph=True)
+
+    def its_ties(one: tprofile.Profile) -> list[str]:
+        frame = one.events
+        nodes = frame[frame["name"].str.startswith(ENGINE) & (frame["forward"] != NONE)]
+        assert (frame["thread"][nodes["forward"]].nunique()) == (len(nodes) > 0) + (
+            when == "recorded" and bool(mine)
+        )
+        return frame["name"][nodes["forward"]].tolist()
+
+    if when == "before":
+        in_a_thread(made)
+    one, _ = recorded_live(cell, tmp_path, profile_all_threads=when == "recorded")
+    theirs = ["aten::sum", "aten::tanh", "aten::sin", "aten::exp"] if when == "recorded" else []
+    assert its_ties(one) == mine + theirs
+    # AND as much from torch's file and from ours
+    assert its_ties(tprofile.load(tmp_path / "torch.json")) == mine + theirs
+    assert its_ties(tprofile.load(one.export_trace(tmp_path / "ours.json"))) == mine + theirs
+
+
 def test_a_saved_live_trace_ties_the_same(tmp_path: Path) -> None:
     one, _ = recorded_live(LIVE["mlp"], tmp_path)
     again = tprofile.load(one.export_trace(tmp_path / "ours.json"))
     assert again.events["forward"].tolist() == one.events["forward"].tolist()
     assert (again.events["forward"] != NONE).sum() > 9
+
+
+def two_threads() -> None:
+    for _ in range(2):
+        in_a_thread(lambda: mlp(4, 8, 2)(torch.randn(3, 4)).sum().backward())
+    mlp(4, 2)(torch.randn(3, 4)).sum().backward()
+
+
+@pytest.mark.parametrize("case", [*LIVE, "two threads"])
+def test_events_of_older_torch_bear_the_same_arrows(case: str) -> None:
+    from torch._C._profiler import _ExperimentalConfig
+
+    from tprofile.trace import live
+
+    with (
+        profiler_lines_dropped(),
+        torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            experimental_config=_ExperimentalConfig(profile_all_threads=True),
+        ) as own,
+    ):
+        {**LIVE, "two threads": two_threads}[case]()
+    results = own.profiler.kineto_results
+    if not hasattr(results, "trace_activities"):
+        pytest.skip("this torch has events only")
+
+    def ends(found: dict[str, Any]) -> set[tuple[int, ...]]:
+        arrows = found["details"].arrows(np.arange(len(found["names"])))
+        told = [json.loads(found["details"].args(i)) for i in range(len(arrows))]
+        assert [one.get("fwdbwd", 0) for one in told] == arrows.tolist()
+        start = np.array(found["start_ns"])
+        return {tuple(start[arrows == one].tolist()) for one in set(arrows.tolist()) - {0}}
+
+    newer = ends(live._activities(results, results.trace_activities()))
+    older = ends(live._events(results, results.events()))
+    assert {tuple(sorted(one)) for one in older} == {tuple(sorted(one)) for one in newer}
+    assert bool(newer) == (case != "without grad")

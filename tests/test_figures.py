@@ -139,7 +139,7 @@ def test_without_a_warm_up() -> None:
     # One run alone is the first, and no wall.
     first = told(measured(warmup_s=[0.5]))
     assert first["first"] == ("500 ms", "first run, not profiled")
-    assert first["overhead"] == ("–", "slower under the profiler: no unprofiled run")
+    assert first["overhead"] == ("–", "slower under the profiler: no unprofiled run but the first")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,8 @@ def test_cpu_only(recorded_: dict[str, Any], reason: str) -> None:
 def test_no_operator() -> None:
     one = profile(note(RUN, 0, 10), recorded={"profiled": 1})
     assert details(one) == [
-        "1 run, profiled, no warm-up", "no torch operator ran in it", "no device work was recorded",
+        "1 run, profiled, no warm-up", "no torch operator was recorded",
+        "no device work was recorded",
     ]  # fmt: skip
 
 
@@ -239,6 +240,9 @@ def test_a_small_part_keeps_its_own_unit() -> None:
     assert headline(measured(busy=200)).text == "the GPU works 0.20 ms of a 1.54 ms run"
 
 
+CONTAINED = "the tables contain the first run"
+
+
 def test_what_start_up_cost() -> None:
     assert details(recorded("cold_matmul_add_64"))[2:] == [
         "first recorded run 181 ms, later ones 361 µs: start-up 180 ms, of it 107 ms unnamed "
@@ -247,7 +251,8 @@ def test_what_start_up_cost() -> None:
     ]
     compiled = tprofile.load(DATA / "startup" / "cold_compile.json.gz")
     assert details(compiled)[2:] == [
-        "first run 17.2 s, later ones 46.1 µs to 112 µs: start-up 17.2 s, of it 17.2 s compilation"
+        "first run 17.2 s, later ones 46.1 µs to 112 µs: start-up 17.2 s, of it 17.2 s compilation",
+        CONTAINED,
     ]
 
 
@@ -263,15 +268,17 @@ def cold(first: float, *events: dict[str, Any], runs: int = 2, **recorded_: Any)
 def test_start_up_in_words() -> None:
     load = call("cuModuleLoad", 10, 40, 1)
     assert cold(150, load) == [
-        "first run 150 µs, later ones 100 µs: start-up 50.0 µs, of it 40.0 µs loading kernels"
+        "first run 150 µs, later ones 100 µs: start-up 50.0 µs, of it 40.0 µs loading kernels",
+        CONTAINED,
     ]
     # A first run that was no longer than the others paid for it all the same.
     assert cold(90, load) == [
-        "first run 90.0 µs, later ones 100 µs: start-up 40.0 µs, of it 40.0 µs loading kernels"
+        "first run 90.0 µs, later ones 100 µs: start-up 40.0 µs, of it 40.0 µs loading kernels",
+        CONTAINED,
     ]
     assert cold(150, load, runs=1) == ["only run 150 µs: start-up 40.0 µs loading kernels"]
     assert cold(150, runs=1) == []
-    assert cold(110) == ["first run 110 µs, later ones 100 µs: no start-up to speak of"]
+    assert cold(110) == ["first run 110 µs, later ones 100 µs: no start-up to speak of", CONTAINED]
     assert cold(150, load, asked_warmup=3) == []
     stopped = {"by": "ValueError", "during": "profiled run 1 of 3"}
     assert cold(150, load, runs=1, profiled=0, stopped=stopped) == []
@@ -281,5 +288,56 @@ def test_start_up_that_nothing_explains() -> None:
     # GIVEN a device that was slow the first time, while we waited for it
     wait = op("tprofile::synchronize", 10, 480)
     assert cold(500, wait) == [
-        "first run 500 µs, later ones 100 µs: what start-up cost is not in the trace"
+        "first run 500 µs, later ones 100 µs: what start-up cost is not in the trace",
+        CONTAINED,
     ]
+
+
+def starts(*walls: float, **recorded_: Any) -> tprofile.Profile:
+    marks = [note(RUN, 5000 * i, wall) for i, wall in enumerate(walls)]
+    ops = [op("a", 5000 * i + 1, 2) for i in range(len(walls))]
+    known = {"asked_warmup": 0, "profiled": len(walls), "platform": "CPU", **recorded_}
+    return profile(*marks, *ops, recorded=known)
+
+
+def test_the_figures_of_a_cold_profile_are_of_the_runs_after_the_first() -> None:
+    one = starts(900, 470, 458)
+    assert headline(one) == Headline("CPU only", "a run takes 464 µs")
+    figure = told(one)
+    assert figure["wall"] == ("464 µs", "per run after the first, under the profiler")
+    assert figure["first"] == ("900 µs", "first run, profiled")
+    assert figure["overhead"] == ("–", "slower under the profiler: no unprofiled run")
+    assert details(one)[-1] == CONTAINED
+    # BUT of a single run, or after a warm-up, as ever
+    for other in (starts(900), starts(900, 470, 458, asked_warmup=3)):
+        assert told(other)["wall"][1] == "per run, under the profiler"
+        assert told(other)["first"] == ("–", "first run: no warm-up")
+        assert CONTAINED not in details(other)
+    # AND walls that were given are no runs after a first
+    given = told(starts(900, 470, 458, unprofiled_s=[3e-4]))
+    assert given["wall"] == ("300 µs", "per run, not profiled")
+
+
+ALONE = "with memory, torch records the cell's own thread and those of autograd alone"
+
+
+def test_what_memory_tells_and_what_it_costs() -> None:
+    def said(*totals: int | None, memory: bool = True) -> list[str]:
+        """Return what is said of allocations of 64 bytes on a device, with these totals after."""
+        events = [note(RUN, 0, 100), op("a", 1, 90)]
+        for i, total in enumerate(totals):
+            args = {"Device Type": 1, "Device Id": 0, "Bytes": 64}
+            args |= {} if total is None else {"Total Allocated": total, "Total Reserved": 4096}
+            events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100,
+                           "tid": 1, "ts": 5 + i, "s": "t", "args": args})  # fmt: skip
+        one = profile(*events, recorded={"profiled": 1, "memory": memory or None})
+        lines = details(one)
+        assert lines[:2] == ["1 run, profiled, no warm-up", "no device work was recorded"]
+        return lines[2:]
+
+    assert said(2048) == ["at most 2.00 KiB of device memory allocated in a run", ALONE]
+    assert said() == ["no device memory was allocated", ALONE]
+    assert said(None) == ["the peak of device memory is not known", ALONE]
+    # Another program's threads are not known.
+    assert said(2048, memory=False) == ["at most 2.00 KiB of device memory allocated in a run"]
+    assert said(memory=False) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
-from traces import RECORDED, op, profile, recorded, work
+from traces import RECORDED, note, op, profile, recorded, work
 
 from tprofile.views.html import html
 
@@ -79,6 +79,19 @@ def test_no_element_or_attribute_comes_from_a_name(name: str) -> None:
     assert found.cells.count(shown) == 3
     assert found.titles.count(shown) == 3
     assert found.notes == [shown]
+
+
+def test_a_long_warning_is_cut_in_its_middle() -> None:
+    found = Page(html(profile(op("a", 0, 1), recorded={"notes": ["<" * 1_000_000]})))
+    assert found.notes == ["<" * 490 + " … 999,020 characters left out … " + "<" * 490]
+
+
+def test_what_start_up_was_is_told() -> None:
+    marks = [note("tprofile::run", 1000 * i, 900 if i == 0 else 464) for i in range(3)]
+    text = html(profile(*marks, op("a", 5, 2), recorded={"profiled": 3, "asked_warmup": 0}))
+    assert "<p>first run 900 µs, later ones 464 µs: no start-up to speak of</p>" in text
+    assert "<p>the tables contain the first run</p>" in text
+    assert "first run" not in page("harmless")
 
 
 def test_a_script_appears_only_escaped() -> None:

@@ -88,12 +88,13 @@ def imported(module: str) -> tuple[set[str], set[str]]:
 
 ALLOWED = {
     "trace": {"trace", "intervals", "errors", "files"},
-    "analysis": {"analysis", "trace", "intervals", "errors"},
-    "views": {"views", "errors"},
+    "analysis": {"analysis", "trace", "intervals", "errors", "units"},
+    "views": {"views", "errors", "units"},
     "result": {"analysis", "trace", "errors", "files"},
     "session": {"trace", "errors", "quiet", "conditions"},
     "profiling": {"result", "trace", "errors"},
     "intervals": set(),
+    "units": set(),
     "errors": set(),
     "files": {"errors"},
     "cell": {"errors"},

@@ -130,6 +130,8 @@ def test_options_before_code_are_read() -> None:
         ("--max-seconds nan", "--max-seconds", "nan", "more than 0"),
         ("--max-seconds soon", "--max-seconds", "soon", "float"),
         ("-s wall", "--sort", "wall", "self_cpu_us"),
+        ("-s self_cpu_bytes", "--sort", "'self_cpu_bytes'", "Give --memory too"),
+        ("-s self_device_bytes", "--sort", "'self_device_bytes'", "Give --memory too"),
         ("-v 1x", "-v", "1x", "a name for a variable"),
         ("-v class", "-v", "class", "a name for a variable"),
         ("--cpu --cuda", "--cpu", "--cuda", "Give one"),
@@ -147,6 +149,12 @@ def test_wrong_options(line: str, named: str, value: str, advice: str) -> None:
     assert "\n" not in message
     for part in (named, value, advice):
         assert part in message
+
+
+@pytest.mark.parametrize("column", ["self_cpu_bytes", "self_device_bytes"])
+def test_bytes_can_be_sorted_by_where_memory_is_recorded(column: str) -> None:
+    found, _ = options.parse(f"-s {column} --memory")
+    assert (found.sort, found.memory) == (column, True)
 
 
 def test_usage_lists_every_option() -> None:

@@ -119,7 +119,9 @@ def test_the_whole_of_a_small_one() -> None:
                 "self_device_us": [12.25, 0, 0, 0, 0],
                 "device_us": [12.25, 12.25, 12.25, 0, 0],
                 "spread": None,
+                "self_bytes": None,
             },
+            "bytes_of": None,
         },
         "kernels": {
             "of": 2,
@@ -156,7 +158,9 @@ def test_without_a_device_its_columns_are_absent_rather_than_zero() -> None:
     assert found["operators"] == {
         "of": 1, "sort": "self_cpu_us",
         "columns": {"name": [0], "calls": [1], "self_cpu_us": [10], "cpu_us": [10],
-                    "self_device_us": None, "device_us": None, "spread": None},
+                    "self_device_us": None, "device_us": None, "spread": None,
+                    "self_bytes": None},
+        "bytes_of": None,
     }  # fmt: skip
     assert found["kernels"]["of"] == 0
     assert found["kernels"]["columns"].pop("spread") is None
@@ -218,6 +222,7 @@ def test_columns_are_the_frames(name: str) -> None:
     frame["spread"] = [
         math.nan if t > 0 else s for s, t in zip(spread, frame["self_launched_us"], strict=True)
     ]
+    frame["self_bytes"] = frame.get(f"{lead}_bytes", math.nan)
     for key in set(columns) - {"name"}:
         if columns[key] is None:
             assert frame[key].isna().all()
@@ -282,6 +287,64 @@ def test_sorted_by_a_column(sort: str) -> None:
     assert found["operators"]["sort"] == sort
     rows = operator_table(one, sort, None).rows
     assert spelled(found, found["operators"]["columns"]["name"]) == [cells[0] for cells in rows]
+
+
+def allocating(device: bool = True) -> tprofile.Profile:
+    """Return two runs in which `a` allocates on the CPU what `b` does on a device, twice that."""
+    events: list[Event] = []
+    for at in (0, 100):
+        events += [note("tprofile::run", at, 40), op("a", at + 1, 5, at + 1),
+                   op("b", at + 10, 20, at + 2), op("c", at + 31, 1, at + 3)]  # fmt: skip
+        for i, (kind, index, nbytes) in enumerate([(0, -1, 2**20), (1, 0, 2**21), (1, 0, -512)]):
+            told = {"Device Type": kind, "Device Id": index, "Bytes": nbytes}
+            if kind:
+                told |= {"Total Allocated": 2**22, "Total Reserved": 2**23}
+            where = at + (2, 11, 31.5)[i]
+            events.append({"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 100,
+                           "tid": 1, "ts": where, "s": "t", "args": told})  # fmt: skip
+        if device:
+            events.append(work("k", at + 12, 3, 0, at + 1))
+    return profile(*events, recorded={"profiled": 2, "memory": True})
+
+
+@pytest.mark.parametrize(
+    ("sort", "device", "of", "names", "shown"),
+    [
+        (None, True, "CUDA", ["a", "b", "c"], [0, 2**22, -1024]),
+        (None, False, "CPU", ["b", "a", "c"], [0, 2**21, 0]),
+        ("self_device_bytes", True, "CUDA", ["b", "a", "c"], [2**22, 0, -1024]),
+        ("self_device_bytes", False, "CUDA", ["b", "a", "c"], [2**22, 0, -1024]),
+        ("self_cpu_bytes", True, "CPU", ["a", "b", "c"], [2**21, 0, 0]),
+        ("self_cpu_bytes", False, "CPU", ["a", "b", "c"], [2**21, 0, 0]),
+    ],
+)
+def test_bytes_are_shown_and_sorted_by(
+    sort: str | None, device: bool, of: str, names: list[str], shown: list[int]
+) -> None:
+    one = allocating(device)
+    found = sound(one, sort)
+    table = found["operators"]
+    assert table["bytes_of"] == of
+    assert spelled(found, table["columns"]["name"]) == names
+    assert table["columns"]["self_bytes"] == shown
+    lead = "self_device_us" if device else "self_cpu_us"
+    assert table["sort"] == ("self_bytes" if sort else lead)
+    # AND the text has the same, per run
+    text = operator_table(one, sort)
+    assert [cells[0] for cells in text.rows] == names
+    assert text.heads[-1] == "self MiB"
+    assert [cells[-1] for cells in text.rows] == [
+        {0: "0", 2**21: "1.00", 2**22: "2.00", -1024: ">-0.01"}[n] for n in shown
+    ]
+    if sort:
+        assert text.title == f"Operators, per run, by self {of} bytes"
+
+
+@pytest.mark.parametrize("sort", ["self_device_bytes", "self_cpu_bytes"])
+def test_bytes_that_were_not_recorded_are_nothing_to_sort_by(sort: str) -> None:
+    for show in (payload, lambda one, sort: one.text(sort)):
+        with pytest.raises(TprofileError, match=rf"'{sort}': memory was not recorded\. .*--memory"):
+            show(small(), sort)
 
 
 def test_a_wrong_sort_is_told_as_by_the_text() -> None:

@@ -7,11 +7,13 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from traces import assert_same
 
 import tprofile
 from tprofile import Profile, TprofileError, session
@@ -253,6 +255,42 @@ def test_the_profilers_own_warm_up_is_in_no_record() -> None:
     assert events["name"].tolist().count("aten::ones") == 2
     assert not [name for name in events["name"] if name == marks.WARMUP]
     assert profile.runs["run"].tolist() == [1, 2]
+
+
+def test_what_only_the_dropped_run_has_is_in_nothing_that_is_saved(tmp_path: Path) -> None:
+    # GIVEN a discarded run whose names, met first, would number those of the others
+    runs: list[int] = []
+
+    def code() -> None:
+        runs.append(1)
+        with torch.profiler.record_function("foo (dynamo_timed)" if len(runs) == 3 else "foo"):
+            step()
+
+    profile = tprofile.run(code, warmup=2, repeat=3)
+    assert "foo (dynamo_timed)" not in profile.trace.names
+    assert profile.trace.names[profile.trace.name[0]] == profile.trace.names[0]
+    assert_same(profile, tprofile.load(profile.export_trace(tmp_path / "t.json")))
+
+
+@pytest.mark.parametrize(("at", "during"), [(3, "profiler warm-up"), (4, "profiled run 1 of 3")])
+def test_a_reset_that_fails_before_a_run_leaves_no_run(at: int, during: str) -> None:
+    calls_: list[int] = []
+
+    def each() -> None:
+        calls_.append(1)
+        torch.ones(3)
+        if len(calls_) == at:
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        tprofile.run(step, warmup=2, each=each)
+    profile = tprofile.last()
+    assert profile is not None
+    summary = profile.summary
+    assert (summary.wall_source, summary.profiled_wall_us) == ("unprofiled", None)
+    assert (len(profile.runs), len(profile.operators), profile.complete) == (0, 0, False)
+    assert f"stopped by ValueError in {during}" in str(profile)
+    assert "nothing was profiled" in str(profile)
 
 
 def test_our_marks_are_no_operators_without_each_either() -> None:
@@ -630,6 +668,31 @@ def test_accelerators_that_torch_cannot_trace(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 0)
     monkeypatch.setattr(torch.xpu, "is_initialized", lambda: False)
     assert tprofile.run(step).summary.verdict == "cpu-only"
+
+
+def test_conditions_are_looked_at_around_the_runs_that_they_are_told_of(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    # GIVEN a device that the first run, a long one, brings into use
+    ran: list[float] = []
+    monkeypatch.setattr(session.Conditions, "begin", lambda self, uuids: self._before.update(uuids))
+    monkeypatch.setattr(
+        session.Conditions, "end", lambda self, uuids, ran_s: ran.append(ran_s) or []
+    )
+    devices: dict[int, Any] = {}
+    monkeypatch.setattr(session, "_uuids", lambda: dict(devices))
+
+    def code() -> None:
+        clock.sleep(1 if devices else 60)
+        devices[0] = "GPU-0"
+
+    tprofile.run(code, warmup=2, repeat=2)
+    # THEN its time is no part of that in which clocks were watched
+    assert ran == [4]
+    # AND a recording of one stretch is watched too
+    with tprofile.record():
+        clock.sleep(3)
+    assert ran == [4, 3]
 
 
 def test_what_the_profiler_says_it_lost_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from traces import call, note, op, profile, work
 
 from tprofile.analysis.attribution import Attribution, attribute
-from tprofile.analysis.spread import Change, Spread, largest_change, outliers
+from tprofile.analysis.spread import Change, Spread, largest_change, outliers, outlying_runs
 
 
 def in_runs(n: int, *events: dict, **recorded: int) -> Attribution:
@@ -25,7 +25,7 @@ def test_spread_is_that_of_the_whole_matrix(runs: int) -> None:
     events = np.flatnonzero(found.trace.category_is("cpu_op"))
     assert found.run[events].tolist() == place.tolist()
     assert (place == -1).any()
-    row, values = rng.integers(0, 10, 30), rng.integers(0, 5, 30)
+    row, values = rng.integers(0, 10, 30), rng.integers(-4, 5, 30)
     # THEN a row that is not in a run has 0 there, and what is in no run is nowhere
     matrix = np.zeros((10, runs), np.int64)
     inside = place >= 0
@@ -34,6 +34,16 @@ def test_spread_is_that_of_the_whole_matrix(runs: int) -> None:
     assert least.tolist() == matrix.min(axis=1).tolist()
     assert median.tolist() == np.median(matrix, axis=1).tolist()
     assert greatest.tolist() == matrix.max(axis=1).tolist()
+
+
+def test_a_sum_below_0_is_less_than_that_of_a_run_without_the_row() -> None:
+    found = in_runs(5, *(op("a", 100 * run + 1, 1) for run in (0, 1, 3)))
+    events = np.flatnonzero(found.trace.category_is("cpu_op"))
+    spread = Spread(found, events, np.zeros(3, np.int64), 1)
+    told = [[float(of_row[0]) for of_row in spread.of(np.array(values))] for values in (
+        [-3, -5, 4], [-3, -5, -4], [3, 5, 4], [0, 0, -1],
+    )]  # fmt: skip
+    assert told == [[-5, 0, 4], [-5, -3, 0], [0, 3, 5], [-1, 0, 0]]
 
 
 def test_without_a_complete_run_nothing_is_known() -> None:
@@ -91,8 +101,19 @@ def test_at_the_border_a_run_is_none(usual: float, scatter: float, border: float
     assert np.flatnonzero(beyond).tolist() == [4]
 
 
-def test_what_was_not_measured_is_no_outlier() -> None:
+def test_what_was_not_measured_is_no_outlier_and_judges_none() -> None:
     assert not outliers(np.array([np.nan] * 4)).any()
+    assert not outliers(np.array([1000, np.nan, 9000])).any()
+    odd = outliers(np.array([1000, np.nan, 4000, 1000, np.nan]))
+    assert np.flatnonzero(odd).tolist() == [2]
+
+
+@pytest.mark.parametrize(("asked", "odd"), [(0, [3]), (1, [0, 3]), (None, [0, 3])])
+def test_the_first_run_of_a_cold_profile_is_no_outlier(asked: int | None, odd: list[int]) -> None:
+    found = in_runs(5, **({} if asked is None else {"asked_warmup": asked}))
+    marked = outlying_runs(found, np.array([9000.0, 1000, 1000, 9000, 1000]))
+    assert np.flatnonzero(marked).tolist() == odd
+    assert outlying_runs(found, np.zeros(0)).tolist() == []
 
 
 def test_the_largest_change_is_an_operators_or_a_kernels() -> None:

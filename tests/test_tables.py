@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from traces import RECORDED, call, note, op, profile, recorded, row, work
+from traces import RECORDED, Event, call, note, op, profile, recorded, row, work
 
 import tprofile
 from tprofile import TprofileError
@@ -309,3 +309,39 @@ def test_an_outlier_is_marked_and_not_left_out() -> None:
     assert one.runs["outlier"].tolist() == [False, False, True, False]
     assert one.runs["outlier"].dtype == bool
     assert one.runs["wall_us"].sum() == 704
+
+
+def test_the_first_run_of_a_cold_profile_is_no_outlier() -> None:
+    walls = (900, 100, 100, 900, 100)
+    marks = [note("tprofile::run", 1000 * i, wall) for i, wall in enumerate(walls)]
+    cold, warm = (
+        profile(*marks, recorded={"profiled": 5, "asked_warmup": asked}) for asked in (0, 1)
+    )
+    assert cold.runs["outlier"].tolist() == [False, False, False, True, False]
+    assert warm.runs["outlier"].tolist() == [True, False, False, True, False]
+
+
+def test_of_a_run_whose_work_was_all_lost_nothing_is_0() -> None:
+    # GIVEN runs with a launch and a kernel; then one that lost it, one that lost it beside a copy,
+    # one that launched nothing, and one in which the kernel of an earlier run goes on
+    def run(i: int, *events: Event) -> list[Event]:
+        marks = [note("tprofile::run", 100 * i, 50), op("a", 100 * i + 1, 40, i + 1)]
+        return [*marks, *({**e, "ts": e["ts"] + 100 * i} for e in events)]
+
+    def launch(i: int) -> Event:
+        return call("cudaLaunchKernel", 5, 2, i, i)
+
+    one = profile(
+        *run(0, launch(1), work("k", 10, 20, 1, 1)),
+        *run(1, launch(2)),
+        *run(2, launch(3), work("Memcpy", 10, 5, 0, 3, cat="gpu_memcpy")),
+        *run(3),
+        *run(4, launch(5), work("k", 10, 120, 5, 5)),
+        *run(5, launch(6)),
+        recorded={"profiled": 6},
+    )
+    runs = one.runs.astype(object).where(one.runs.notna(), None)
+    assert runs["device_busy_us"].tolist() == [20, None, 5, 0, 40, 30]
+    assert runs["launches"].tolist() == [1, None, None, 0, 1, None]
+    # AND where nothing is lost, numbers of calls are whole
+    assert profile(*run(0, launch(1), work("k", 10, 2, 1, 1))).runs["launches"].dtype == int

@@ -9,6 +9,7 @@ from traces import DATA, RECORDED, call, note, op, profile, recorded, work
 
 import tprofile
 from tprofile import TprofileError
+from tprofile.views.text import _wrapped
 
 HOSTILE = [
     "line\nbreak", "tab\tbell\a", "\x1b[31mred\x1b[0m", "\u202egnp.exe", "zero\u200bwidth", "",
@@ -125,6 +126,30 @@ def test_a_name_of_a_megabyte_is_no_burden() -> None:
     assert_fits(profile(op("x" * 1_000_000, 0, 10), work("y" * 1_000_000, 20, 5)).text())
 
 
+def test_a_line_is_broken_by_columns() -> None:
+    # GIVEN a word that begins a line of its own, letters that are wide and such that are none
+    assert _wrapped("to be " + "x" * 205, "  ") == "\n".join(
+        ["to be", "  " + "x" * 98, "  " + "x" * 98, "  " + "x" * 9]
+    )
+    assert _wrapped("名" * 101) == "\n".join(["名" * 50, "名" * 50, "名"])
+    assert _wrapped("e\u0301" * 101) == "\n".join(["e\u0301" * 100, "e\u0301"])
+    # AND a megabyte without the hours that quadratic work would take
+    assert _wrapped("x" * 1_000_000) == "\n".join(["x" * 100] * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"),
+    [
+        (1_000, "x" * 1_000),
+        (1_001, "x" * 490 + " … 21 characters left out … " + "x" * 490),
+        (1_000_000, "x" * 490 + " … 999,020 characters left out … " + "x" * 490),
+    ],
+)
+def test_a_long_warning_is_cut_in_its_middle(length: int, shown: str) -> None:
+    one = profile(op("a", 0, 1), recorded={"notes": ["x" * length]})
+    assert one.text().split("\n\n")[1] == _wrapped(f"! {shown}", "  ")
+
+
 def test_a_kernel_without_an_operator_has_a_dash() -> None:
     told = profile(op("a", 0, 9, 1), work("mine", 10, 5, 0, 1), work("stray", 20, 3)).text()
     rows = [line.split()[:2] for line in told.split("\n")]
@@ -231,6 +256,22 @@ def test_no_block_where_there_was_no_start_up() -> None:
     assert start_up(call("cuModuleLoad", 10, 0.9, 1)) == []
     assert start_up(call("cuModuleLoad", 10, 1, 1))
     assert start_up(call("cuModuleLoad", 10, 0.9, 1), asked=None) == []
+
+
+def test_what_start_up_was_is_told_where_there_is_no_table() -> None:
+    def first(wall: float, *events: dict[str, object]) -> list[str]:
+        marks = [note("tprofile::run", 5000 * i, w) for i, w in enumerate((wall, 470, 458))]
+        ops = [op("a", 5000 * i + 1, 2) for i in range(3)]
+        known = {"asked_warmup": 0, "profiled": 3, "platform": "CPU"}
+        return profile(*marks, *ops, *events, recorded=known).text().split("\n\n")[0].split("\n")
+
+    wall = "wall 464 µs per run after the first, under the profiler"
+    ran, contained = "3 runs: 3 profiled", "the tables contain the first run"
+    cpu = "CPU only: only the CPU was recorded"
+    assert first(900) == [
+        ran, wall, cpu, "first run 900 µs, later ones 464 µs: no start-up to speak of", contained,
+    ]  # fmt: skip
+    assert first(900, call("cuModuleLoad", 10, 400, 1)) == [ran, wall, cpu, contained]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)

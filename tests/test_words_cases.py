@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tprofile.views.words import count, duration, percent, unit
+from tprofile.units import bytes_unit, duration, unit
+from tprofile.views.words import count, percent
 
 FILE = Path(__file__).parents[1] / "src" / "frontend" / "src" / "words.cases.json"
 
@@ -24,6 +25,12 @@ COLUMNS: list[list[float | None]] = [
     [999_995], [999_999.999], [1e6, 5000, 4999, 1], [6e7, 3_599_999_999.5], [1e15, 1],
     [-5, 0.2], [-1500, 1500, -0.001], [-0.125, -0.375], [125, 375.5, 1125, 1375, 2625],
     [1 / 3, 200 / 3], [37.77, 8.9, 31.23, 24.83], [0.0625, 0.03125, 0.9375], [1.005, 1.015, 1.025],
+]  # fmt: skip
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+BYTES: list[list[float | None]] = [
+    [], [None], [0], [0, None], [1, 0.5, 1.5, 2.5, 0.49, 1 / 3, None], [0.25], [1023], [1023.999],
+    [KIB, 5.12, 5.11, 1], [1536, -1536, 0], [MIB - 1], [MIB, 5 * KIB, 6 * KIB, None], [-1, -0.4],
+    [-5 * MIB, MIB / 8, 3 * MIB / 8], [GIB, 2.125 * GIB, 1], [2.0**40, 2.0**39], [2.0**52],
 ]  # fmt: skip
 FRACTIONS = [
     None, 0, 1, 0.5, 0.4, 0.281, 1 / 3, 2 / 3, 0.0004999, 0.0005, 0.00051, 0.000001, 0.99949,
@@ -42,13 +49,16 @@ NUMBERS = [0, 1, 2, 90, 1000, 123_456, 1e15, 1 / 3, 2 / 3, 4 / 3, 0.125, 0.375, 
 
 def cases() -> dict[str, list[Any]]:
     """Return what the functions say now."""
-    columns = []
-    for column in COLUMNS:
-        fit = unit(column)
-        numbers = [fit.number(us) for us in column]
-        columns.append({"column": column, "name": fit.name, "numbers": numbers})
+
+    def columns(of: Any, values: list[list[float | None]]) -> list[dict[str, Any]]:
+        return [
+            {"column": c, "name": of(c).name, "numbers": [of(c).number(v) for v in c]}
+            for c in values
+        ]
+
     return {
-        "unit": columns,
+        "unit": columns(unit, COLUMNS),
+        "bytes": columns(bytes_unit, BYTES),
         "percent": [[x, percent(x)] for x in FRACTIONS],
         "duration": [[us, duration(us)] for us in TIMES],
         "count": [[n, count(n)] for n in NUMBERS],

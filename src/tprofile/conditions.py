@@ -44,6 +44,7 @@ class Conditions:
 
     def __init__(self) -> None:
         self._nvml: Any = None
+        self._absent = False
         self._before: dict[int, _State] = {}
 
     @property
@@ -56,11 +57,13 @@ class Conditions:
 
         Call it outside of what is timed: it takes milliseconds.
         """
-        if self.begun or not uuids:
+        if self.begun or self._absent or not uuids:
             return
         try:
             self._nvml = importlib.import_module("pynvml")
-        except ImportError:
+        except Exception:
+            # Not there, or not to be used: that is no fault of the code that is profiled.
+            self._absent = True
             return
         self._before = self._look(uuids)
 
@@ -124,14 +127,15 @@ class Conditions:
     def _ask(self, question: str, *args: Any) -> Any:
         """Return the driver's answer, or None where it has none: some devices do not count.
 
-        An older package lacks some of the questions, and of their arguments.
+        An older package lacks some of the questions, and of their arguments. Whatever is wrong with
+        it, what it would tell is not worth a session.
         """
         ask = getattr(self._nvml, question, None)
         if ask is None or None in args:
             return None
         try:
             return ask(*args)
-        except self._nvml.NVMLError:
+        except Exception:
             return None
 
 

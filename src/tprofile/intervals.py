@@ -35,12 +35,13 @@ class Nesting:
         before = np.cumsum(walked)
         return before[self.position + self.size] - before[self.position]
 
-    def children_sum(self, values: Ints) -> Ints:
-        """Return the sum of `values` over the direct children of each interval."""
+    def children_union(self, start: Ints, end: Ints) -> Ints:
+        """Return the time that the direct children of each interval cover.
+
+        Where they do not overlap, that is the sum of their durations.
+        """
         child = self.parent >= 0
-        # float64 holds whole nanoseconds exactly up to 104 days.
-        total = np.bincount(self.parent[child], weights=values[child], minlength=len(values))
-        return total.astype(np.int64)
+        return union(self.parent[child], start[child], end[child], len(start))
 
     def covered(self, marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Mark the intervals that are, or stand at any depth inside, a marked one."""

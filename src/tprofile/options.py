@@ -14,7 +14,8 @@ _LONG_WITH_VALUE = re.compile(r"\s*(--[\w-]+)=")
 _NUMBER = re.compile(r"-[\d.]")
 
 
-SORTABLE = ("self_device_us", "device_us", "self_cpu_us", "cpu_us", "calls", "name")
+_BYTES = ("self_device_bytes", "self_cpu_bytes")
+SORTABLE = ("self_device_us", "device_us", "self_cpu_us", "cpu_us", "calls", "name", *_BYTES)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -67,7 +68,7 @@ def _parser() -> _Parser:
         "--sort",
         choices=SORTABLE,
         metavar="COLUMN",
-        help=f"sort operators by {', '.join(SORTABLE)}",
+        help=f"sort operators by {', '.join(SORTABLE)}. Bytes need --memory",
     )
     add("-l", "--limit", type=int, metavar="N", default=15, help="rows per table (default 15)")
     add("-o", action="store_true", dest="give", help="return the Profile")
@@ -152,6 +153,10 @@ def _check(options: Any) -> None:
         wrong("--limit", options.limit, "1 or more")
     if options.max_seconds is not None and not 0 < options.max_seconds < float("inf"):
         wrong("--max-seconds", options.max_seconds, "more than 0")
+    if options.sort in _BYTES and not options.memory:
+        raise UsageError(
+            f"%tprofile: --sort is {options.sort!r}, but memory is not recorded. Give --memory too."
+        )
     name = options.variable
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         wrong("-v", options.variable, "a name for a variable")

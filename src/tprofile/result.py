@@ -106,8 +106,10 @@ class Profile:
     def runs(self) -> pd.DataFrame:
         """A row per profiled run: `run, wall_us, device_busy_us, cpu_us, launches, outlier`.
 
-        `outlier` marks a run, of three or more, whose wall or device busy time is away from the
-        median by more than a quarter of it, five times the median distance from it, and 100 µs.
+        `device_busy_us` and `launches` are NaN without device work, and for a run of which the
+        profiler lost all. `outlier` marks a run, of three or more, whose wall or device busy time
+        is away from the median by more than a quarter of it, five times the median distance from
+        it, and 100 µs; never the first of a profile without warm-up, as what it paid for is told.
 
         With `memory` also `peak_device_bytes`: the most that was allocated at a time on any one
         device, with what was there when the run began. NaN where nothing tells what that was.

@@ -86,6 +86,7 @@ class Recorder:
     def start(self) -> None:
         """Start recording; what interrupts the start leaves nothing running."""
         profiler = self._session.profiler
+        self._session.look()
         try:
             profiler.prepare()
             profiler.start()
@@ -93,6 +94,7 @@ class Recorder:
             profiler.stop(self._session.notes)
             raise
         self._session.doing = "profiled run 1 of 1"
+        self._began = time.perf_counter()
         self._mark.__enter__()
 
     def stop(self) -> None:
@@ -110,6 +112,7 @@ class Recorder:
                 synchronize()
         finally:
             self._mark.__exit__(None, None, None)
+            self._session.ran_s += time.perf_counter() - self._began
             self._session.profiler.stop(self._session.notes)
 
     def trace(self, error: BaseException | None) -> Trace:
@@ -132,7 +135,7 @@ class _Session:
         self._before, self._around = before, around
         self.profiler = _Profiler(plan)
         self._began = time.perf_counter()
-        self._last_s = self._ran_s = 0.0
+        self._last_s = self.ran_s = 0.0
         self._conditions = Conditions()
         self.warmup_s: list[float] = []
         self.discarded = 0
@@ -179,9 +182,7 @@ class _Session:
     def _timed(self, last: bool, name: str = marks.RUN) -> float:
         # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
         mark = _mark if self.profiler.prepared else contextlib.nullcontext
-        if not self._conditions.begun:
-            # A device that the code is the first to use is known from its second run on.
-            self._conditions.begin(_uuids())
+        self.look()
         # Only the code itself is inside the clock and the mark: all else would be taken for it.
         with self._around(last):
             if self._before is not None:
@@ -194,8 +195,14 @@ class _Session:
                 with mark(marks.SYNCHRONIZE):
                     synchronize()
             self._last_s = time.perf_counter() - begin
-        self._ran_s += self._last_s
+        if self._conditions.begun:
+            self.ran_s += self._last_s
         return self._last_s
+
+    def look(self) -> None:
+        """Look at what else uses the devices, once: those of a first run are known after it."""
+        if not self._conditions.begun:
+            self._conditions.begin(_uuids())
 
     def _fits(self, runs: int) -> bool:
         limit = self._plan.max_seconds
@@ -211,12 +218,15 @@ class _Session:
         if recorded is not None:
             warmup = recorded.named(marks.WARMUP)
             recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded
-        if self.profiled and recorded is not None and not len(recorded.named(marks.RUN)):
+            if not len(recorded.named(marks.RUN)):
+                # What is left is of the run that was to be discarded, or of what resets the state.
+                recorded = None
+        if self.profiled and recorded is None:
             self.notes.append(
                 "nothing of the profiled runs is left: the code started a torch profiler of its "
                 "own, which ended ours. Take it out of the cell."
             )
-        self.notes += self._conditions.end(_uuids(), self._ran_s)
+        self.notes += self._conditions.end(_uuids(), self.ran_s)
         unseen = self.profiler.unseen()
         if not unseen:
             self.notes += self.profiler.complaints()

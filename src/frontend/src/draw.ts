@@ -141,7 +141,7 @@ function drawAxis(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => 
   const { view, width, palette, layout } = scene;
   const times = ticks(view, width, 90);
   const fit = unit([view.to]);
-  const step = times.length > 1 ? (times[1]! - times[0]!) / fit.us : 1;
+  const step = times.length > 1 ? (times[1]! - times[0]!) / fit.size : 1;
   const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   to.font = `10px ${scene.font}`;
   to.textBaseline = "alphabetic";
@@ -154,7 +154,7 @@ function drawAxis(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => 
     to.moveTo(at, layout.axis);
     to.lineTo(at, layout.axis + 4);
     to.stroke();
-    const label = `${(time / fit.us).toFixed(decimals)} ${fit.name}`;
+    const label = `${(time / fit.size).toFixed(decimals)} ${fit.name}`;
     const size = to.measureText(label).width;
     to.fillText(label, Math.min(Math.max(at - size / 2, 0), width - size), layout.axis + 14);
   }

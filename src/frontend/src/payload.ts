@@ -18,6 +18,8 @@ export interface OperatorColumns {
   device_us: Numbers | null;
   /** Half the range of the runs over their median: of self device time, else of self CPU time. */
   spread: Numbers | null;
+  /** Bytes allocated less bytes released; null where memory was not recorded. */
+  self_bytes: Numbers | null;
 }
 
 export interface KernelColumns {
@@ -87,7 +89,13 @@ export interface Payload {
   complete: boolean;
   names: string[];
   whole: { self_cpu_us: number; self_device_us: number | null };
-  operators: { of: number; sort: string; columns: OperatorColumns };
+  operators: {
+    of: number;
+    sort: string;
+    columns: OperatorColumns;
+    /** Whose bytes `self_bytes` are: the devices' word, or CPU. */
+    bytes_of: string | null;
+  };
   kernels: { of: number; sort: string; columns: KernelColumns };
   strip: Strip | null;
   left_out: string[];

@@ -3,7 +3,7 @@
 import type { Numbers, Payload } from "./payload.ts";
 import type { Cell } from "./rows.ts";
 import type { Column } from "./table.tsx";
-import { count, DASH, number, percent, unit } from "./words.ts";
+import { bytesUnit, count, DASH, number, percent, unit } from "./words.ts";
 
 /** The rows of a table that a filter keeps, with the text that it looks at. */
 export interface Source {
@@ -15,7 +15,7 @@ export interface Source {
 /** Return the table of operators, each number divided by `runs`. */
 export function operators(payload: Payload, runs: number): Source {
   const { names, device, whole } = payload;
-  const { columns: c } = payload.operators;
+  const { columns: c, bytes_of } = payload.operators;
   const onCpu = times(runs, c.cpu_us);
   const columns = [
     nameColumn("name", "operator", c.name, names),
@@ -37,6 +37,7 @@ export function operators(payload: Payload, runs: number): Source {
         "of kernels, copies and sets that the operator and all that it calls launched"),
     );
   }
+  if (c.self_bytes) columns.push(bytes("self_bytes", c.self_bytes, runs, `${bytes_of} memory`));
   return { columns, rows: range(c.name.length), filtered: (row) => [names[c.name[row]!]!] };
 }
 
@@ -139,6 +140,20 @@ function spread(values: Numbers | null): Column[] {
     text,
     aside: 2,
   }];
+}
+
+/** Return the column of what operators allocate themselves, in the unit of the largest. */
+function bytes(key: string, values: Numbers, runs: number, of: string): Column {
+  const shown = (row: number) => (values[row] == null ? null : values[row]! / runs);
+  const fit = bytesUnit(values.map((_, row) => shown(row)));
+  return {
+    key,
+    head: "self",
+    unit: fit.name,
+    about: `Bytes of ${of} that the operator itself allocated, less those that it released`,
+    cell: shown,
+    text: (row) => number(shown(row), fit),
+  };
 }
 
 function counts(key: string, values: number[], runs: number): Column {

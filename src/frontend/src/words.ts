@@ -4,23 +4,44 @@ export const DASH = "–";
 
 export interface Unit {
   name: string;
-  us: number;
+  /** In microseconds, or bytes. */
+  size: number;
+  decimals: number;
 }
 
 const UNITS: Unit[] = [
-  { name: "s", us: 1e6 },
-  { name: "ms", us: 1e3 },
-  { name: "µs", us: 1 },
-  { name: "ns", us: 1e-3 },
+  { name: "s", size: 1e6, decimals: 2 },
+  { name: "ms", size: 1e3, decimals: 2 },
+  { name: "µs", size: 1, decimals: 2 },
+  { name: "ns", size: 1e-3, decimals: 2 },
 ];
 const MICROSECONDS = UNITS[2]!;
 const NANOSECONDS = UNITS[3]!;
 
+const BYTES: Unit[] = [
+  { name: "TiB", size: 2 ** 40, decimals: 2 },
+  { name: "GiB", size: 2 ** 30, decimals: 2 },
+  { name: "MiB", size: 2 ** 20, decimals: 2 },
+  { name: "KiB", size: 2 ** 10, decimals: 2 },
+  { name: "B", size: 1, decimals: 0 },
+];
+
 /** Return the unit in which the largest of the given times has one to three digits. */
 export function unit(times: Iterable<number | null>): Unit {
-  let largest = 0;
-  for (const us of times) if (us !== null) largest = Math.max(largest, Math.abs(us));
-  return UNITS.find((one) => largest >= one.us) ?? (largest ? NANOSECONDS : MICROSECONDS);
+  const most = largest(times);
+  return UNITS.find((one) => most >= one.size) ?? (most ? NANOSECONDS : MICROSECONDS);
+}
+
+/** Return the unit in which the largest of the given numbers of bytes is 1 or more. */
+export function bytesUnit(values: Iterable<number | null>): Unit {
+  const most = largest(values);
+  return BYTES.find((one) => most >= one.size) ?? BYTES.at(-1)!;
+}
+
+function largest(values: Iterable<number | null>): number {
+  let most = 0;
+  for (const value of values) if (value !== null) most = Math.max(most, Math.abs(value));
+  return most;
 }
 
 /** Return a number with so many decimals, ties to the even digit as Python's format does it. */
@@ -32,13 +53,14 @@ export function fixed(value: number, decimals: number): string {
   return ((below + (Math.abs(below) % 2)) / 10 ** decimals).toFixed(decimals);
 }
 
-/** Return a time in a unit, without its name: one too small to print is not 0. */
-export function number(us: number | null, of: Unit): string {
-  if (us === null) return DASH;
-  if (us === 0) return "0";
-  const value = us / of.us;
-  if (Math.abs(value) < 0.005) return value > 0 ? "<0.01" : ">-0.01";
-  return fixed(value, 2);
+/** Return a value in a unit, without its name: one too small to print is not 0. */
+export function number(value: number | null, of: Unit): string {
+  if (value === null) return DASH;
+  if (value === 0) return "0";
+  const least = 10 ** -of.decimals;
+  const shown = value / of.size;
+  if (Math.abs(shown) < least / 2) return `${value > 0 ? "<" : ">-"}${least.toFixed(of.decimals)}`;
+  return fixed(shown, of.decimals);
 }
 
 /** Return a time with three digits that count and its unit. */
@@ -47,8 +69,8 @@ export function duration(us: number | null): string {
   // As it will be written: 999.9 as 1000, for which there is a larger unit.
   const written = Number(us.toPrecision(3));
   const fit = unit([written]);
-  const value = us / fit.us;
-  const size = Math.abs(written / fit.us);
+  const value = us / fit.size;
+  const size = Math.abs(written / fit.size);
   return `${fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2)} ${fit.name}`;
 }
 

@@ -24,7 +24,9 @@ export function example(): Payload {
         self_device_us: [80, 0, 0],
         device_us: [80, 80, 0],
         spread: null,
+        self_bytes: null,
       },
+      bytes_of: null,
     },
     kernels: {
       of: 2,

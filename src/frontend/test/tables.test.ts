@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Column } from "../src/table.tsx";
+import { sorted } from "../src/rows.ts";
 import { kernels, operators, type Source } from "../src/tables.ts";
 import { example } from "./example.ts";
 
@@ -44,6 +45,21 @@ test("how much runs differ stands beside the time that leads", () => {
   assert.deepEqual(shown(operators(one, 2)).map(([head]) => head), [
     "operator", "calls", "self CPU µs", "%", "±%", "CPU total µs",
   ]);
+});
+
+test("bytes, where memory was recorded, are per run and the column to sort by", () => {
+  const one = example();
+  one.operators.columns.self_bytes = [5 * 2 ** 20, -(2 ** 20), null];
+  one.operators.sort = "self_bytes";
+  one.operators.bytes_of = "CPU";
+  const source = operators(one, 2);
+  assert.deepEqual(shown(source).at(-1), ["self MiB", ["2.50", "-0.50", "–"]]);
+  const by = column(source, one.operators.sort);
+  assert.deepEqual(sorted(source.rows, by.cell, true), [0, 1, 2]);
+  assert.deepEqual(sorted(source.rows, by.cell, false), [1, 0, 2]);
+  assert.match(by.about!, /^Bytes of CPU memory that/);
+  one.operators.columns.self_bytes = [1023, 0, 3];
+  assert.deepEqual(shown(operators(one, 2)).at(-1), ["self B", ["512", "0", "2"]]);
 });
 
 test("kernels: sums per run, the rest per call", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { count, cut, duration, fixed, halves, number, percent, unit } from "../src/words.ts";
+import { bytesUnit, count, cut, duration, fixed, halves, number, percent, unit } from "../src/words.ts";
 import cases from "../src/words.cases.json" with { type: "json" };
 
 test("figures read as those of the text table do", () => {
@@ -8,6 +8,11 @@ test("figures read as those of the text table do", () => {
     const fit = unit(column);
     assert.equal(fit.name, name, String(column));
     assert.deepEqual(column.map((us) => number(us, fit)), numbers);
+  }
+  for (const { column, name, numbers } of cases.bytes) {
+    const fit = bytesUnit(column);
+    assert.equal(fit.name, name, String(column));
+    assert.deepEqual(column.map((bytes) => number(bytes, fit)), numbers);
   }
   for (const [fraction, text] of cases.percent) {
     assert.equal(percent(fraction as number | null), text, String(fraction));

@@ -49,6 +49,8 @@ class Runs:
         """Return the run in which each time lies, counted from 0; `NONE` outside."""
         if self.source == "trace":
             return np.zeros(len(time_ns), np.int64)
+        if not len(self):
+            return np.full(len(time_ns), NONE)
         run = np.searchsorted(self.start_ns, time_ns, "right") - 1
         return np.where((run >= 0) & (time_ns < self.end_ns[run]), run, NONE)
 
@@ -117,13 +119,13 @@ def attribute(trace: Trace) -> Attribution:
 
     calls = np.flatnonzero(in_table & ~operators & (trace.correlation != 0))
     launch = np.where(work, _join(trace.correlation, calls), NONE)
-    marked = names.run | names.synchronize
+    marked = names.run | names.synchronize | names.before
     operator = np.where(work, op_of, NONE)
     orphan = work & ((operator == NONE) | marked[operator])
     operator[orphan] = _enclosing(trace, parent, launch[orphan], marked)
     parent[work] = np.where(launch != NONE, launch, operator)[work]
 
-    runs = _runs(trace, names, operators, nesting, table)
+    runs = _runs(trace, names, operators)
     run = runs.at(trace.start_ns)
     cause = np.where(launch != NONE, launch, operator)
     run = np.where(work & (cause != NONE), run[cause], run)
@@ -137,7 +139,8 @@ def attribute(trace: Trace) -> Attribution:
         work = work & (run != NONE)
 
     self_cpu = np.zeros(n, np.int64)
-    self_cpu[table] = trace.duration_ns[table] - nesting.children_sum(trace.duration_ns[table])
+    inside = nesting.children_union(trace.start_ns[table], trace.end_ns[table])
+    self_cpu[table] = trace.duration_ns[table] - inside
     owned = timed & (operator != NONE)
     self_device = np.bincount(operator[owned], trace.duration_ns[owned], n).astype(np.int64)
     device = np.zeros(n, np.int64)
@@ -152,7 +155,7 @@ def attribute(trace: Trace) -> Attribution:
         table=table,
         nesting=nesting,
         counted=counted,
-        merged=_merged(trace, table, nesting),
+        merged=_merged(trace, table, nesting, counted),
         work=timed,
         timeless=int((work & ~timed).sum()),
         parent=parent,
@@ -173,20 +176,17 @@ class _Names:
     utility: Mask
     run: Mask
     synchronize: Mask
+    before: Mask
     step: Mask
 
 
 def _names(trace: Trace) -> _Names:
-    """Mark events by name, looking at each distinct name once."""
-
-    def where(test: list[bool]) -> Mask:
-        return np.array(test, bool)[trace.name] if test else np.zeros(0, bool)
-
     return _Names(
-        utility=where([name in _UTILITIES for name in trace.names]),
-        run=where([name == marks.RUN for name in trace.names]),
-        synchronize=where([name == marks.SYNCHRONIZE for name in trace.names]),
-        step=where([name.startswith("ProfilerStep#") for name in trace.names]),
+        utility=trace.name_is(_UTILITIES.__contains__),
+        run=trace.name_is(marks.RUN.__eq__),
+        synchronize=trace.name_is(marks.SYNCHRONIZE.__eq__),
+        before=trace.name_is(marks.BEFORE.__eq__),
+        step=trace.name_is(lambda name: name.startswith("ProfilerStep#")),
     )
 
 
@@ -221,7 +221,7 @@ def _enclosing(trace: Trace, parent: Ints, rows: Ints, marked: Mask) -> Ints:
     return climb(parent, above, ~operator)
 
 
-def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table: Ints) -> Runs:
+def _runs(trace: Trace, names: _Names, operators: Mask) -> Runs:
     for source, wanted in (("marks", names.run), ("steps", names.step)):
         rows = np.flatnonzero(wanted & operators)
         if len(rows):
@@ -229,24 +229,27 @@ def _runs(trace: Trace, names: _Names, operators: Mask, nesting: Nesting, table:
             lane = (trace.process == trace.process[rows[0]]) & (
                 trace.thread == trace.thread[rows[0]]
             )
-            inner = np.zeros(len(trace), bool)
-            inner[table] = nesting.inside_same(
-                np.where(wanted[table], 0, 1 + np.arange(len(table)))
-            )
-            rows = rows[lane[rows] & ~inner[rows]]
+            rows = rows[lane[rows]]
+            # Nested among themselves: what overlaps a step in part takes none out of it.
+            found = nest(np.zeros(len(rows), np.int64), trace.start_ns[rows], trace.end_ns[rows])
+            rows = rows[found.parent == NONE]
             # A run that an error ended is no measurement of a run, unless there is no other.
             complete = source != "marks" or trace.recorded.profiled != 0
             rows = rows[: trace.recorded.profiled or None] if source == "marks" else rows
             return Runs(source, trace.start_ns[rows], trace.end_ns[rows], rows, complete)
+    if trace.recorded.profiled is not None:
+        # Ours, and not one run of it came as far as to be marked.
+        return Runs("marks", *(np.zeros(0, np.int64),) * 3, complete=False)
     if not len(trace):
         return Runs("trace", *(np.zeros(0, np.int64),) * 3)
     return Runs("trace", trace.start_ns[:1], trace.end_ns.max(keepdims=True), np.zeros(0, np.int64))
 
 
-def _merged(trace: Trace, table: Ints, nesting: Nesting) -> Mask:
+def _merged(trace: Trace, table: Ints, nesting: Nesting, counted: Mask) -> Mask:
     children = np.bincount(nesting.parent[nesting.parent >= 0], minlength=len(table))
     name, parent = trace.name[table], nesting.parent
     merged = np.zeros(len(trace), bool)
     if len(table):
         merged[table] = (parent >= 0) & (children[parent] == 1) & (name == name[parent])
+        merged[table] &= counted[table[parent]]
     return merged

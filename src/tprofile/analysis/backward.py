@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
@@ -18,12 +17,21 @@ from .attribution import Attribution, Mask
 _ENGINE = "autograd::engine::evaluate_function: "
 """What the name of every node begins with when autograd's engine runs it."""
 
+_LAST_US = 2**61 // 1000
+"""No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
+
+_Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+_Pairs = tuple[Ints, Ints]
+"""Rows of forward operators, and of their backward."""
 
 
 class _Numbers(Struct, gc=False):
+    """What torch numbers an autograd node by: the thread that made it, and its place there."""
+
+    thread: _Number = msgspec.field(name="Fwd thread id", default=0)
     sequence: _Number | None = msgspec.field(name="Sequence number", default=None)
-    forward_thread: _Number = msgspec.field(name="Fwd thread id", default=0)
 
 
 class _Flow(Struct, gc=False):
@@ -32,51 +40,84 @@ class _Flow(Struct, gc=False):
     cat: str = ""
     ph: str = ""
     id: int | str = 0
-    pid: int | str = 0
-    tid: int | str = 0
+    pid: _Whole | str = 0
+    tid: _Whole | str = 0
     ts: Decimal = Decimal(0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Operators:
-    """The operators of a trace and what torch numbers them by. A value per operator."""
-
-    rows: Ints
-    lane: Ints
-    """Number of the thread that it ran in."""
-    sequence: Ints
-    """Number of the autograd node that is made next, or whose backward this is; or `NONE`."""
-    forward_thread: Ints
-    """torch's own number of the thread that made the node; 0 for what is no backward."""
 
 
 def forward(found: Attribution) -> Ints:
     """Return for each event the row of the forward operator whose backward it is part of.
 
-    torch numbers the autograd nodes of each thread: an operator bears the number of the node that
-    would be made next in its thread, a backward operator that of its node. So its forward operator
-    is the last one in that thread to bear its number before it. What a backward operator contains
-    or launches is part of it. `NONE` for all else: what is no backward, has no forward operator
-    (gradients that accumulate), or ran in a thread that cannot be told from another, or that was
-    not recorded. Without such numbers, the arrows that torch draws into its files tell the same.
+    torch ties the two itself, by arrows: nothing else says for certain which thread a node was
+    made in. (Operators of different threads bear the same numbers, and if they run the same model
+    the same names.) A node that runs again has no arrow of its own, and is known by its number.
+    What a backward operator contains or launches is part of it. `NONE` for all else: what is no
+    backward, has no forward operator (gradients that accumulate), or one that was not recorded.
     """
     trace = found.trace
-    named = np.array([name.startswith(_ENGINE) for name in trace.names] or [False])
-    node = named[trace.name] if len(trace) else np.zeros(0, bool)
-    pairs = _drawn(trace)
-    operators = _numbered(trace) if node.any() else None
-    if operators is not None and operators.forward_thread.any():
-        pairs = _by_number(operators, pairs)
-    ahead, behind = pairs
+    node = trace.name_is(lambda name: name.startswith(_ENGINE))
     tied = np.full(len(trace), NONE)
+    for ahead, behind in (_drawn(trace), _numbered(trace, node)):
+        tied[behind] = ahead
+        around = _engines(found, behind)
+        tied[around[around != NONE]] = ahead[around != NONE]
+    ahead, behind = _again(trace, node, tied)
     tied[behind] = ahead
     # A node inside another one, as where a checkpoint is run again, has a forward of its own.
     nearest = climb(found.parent, np.arange(len(trace)), ~node & (tied == NONE))
     return np.where(nearest != NONE, tied[nearest], NONE)
 
 
-def _numbered(trace: Trace) -> _Operators:
+def _engines(found: Attribution, behind: Ints) -> Ints:
+    """Return the engine's range around each node's own, in which an arrow ends; or `NONE`."""
+    index = {name: code for code, name in enumerate(found.trace.names)}
+    wanted = np.array([index.get(_ENGINE + name, NONE) for name in index], np.int64)
+    around, name = found.parent[behind], found.trace.name
+    return np.where((around != NONE) & (name[around] == wanted[name[behind]]), around, NONE)
+
+
+def _numbered(trace: Trace, node: Mask) -> _Pairs:
+    """Return what arrows tie that are numbers of operators, as in a recording of our own."""
+    if not node.any():
+        return _nothing()
     rows = np.flatnonzero(trace.category_is("cpu_op"))
+    arrow = trace.arrows(rows)
+    rows, arrow = rows[arrow != 0], arrow[arrow != 0]
+    key = number(trace.process[rows], arrow)
+    order = np.argsort(key, kind="stable")
+    _, first, ends = np.unique(key[order], return_index=True, return_counts=True)
+    # The rest has an end that was cut off.
+    first = first[ends == 2]
+    return rows[order[first]], rows[order[first + 1]]
+
+
+def _again(trace: Trace, node: Mask, tied: Ints) -> _Pairs:
+    """Return what arrows do not tie: the node of one that they do, run once more."""
+    numberless = trace.name_is(lambda name: name.endswith("::AccumulateGrad"))
+    rest = np.flatnonzero(node & (tied == NONE) & ~numberless)
+    known = np.flatnonzero(node & (tied != NONE))
+    known = known[np.isin(trace.name[known], trace.name[rest])]
+    if not len(known):
+        return _nothing()
+    rows = np.r_[known, rest]
+    numbers = _numbers(trace, rows)
+    key = number(
+        trace.process[rows],
+        trace.name[rows],
+        _column(one.thread for one in numbers),
+        _column(NONE if one.sequence is None else one.sequence for one in numbers),
+    )
+    has = np.array([one.thread > 0 and one.sequence is not None for one in numbers])
+    # Events stand in the order of their starts, so this is that of each key's.
+    place = key * len(trace) + rows
+    order = np.argsort(place[: len(known)])
+    before = np.searchsorted(place[: len(known)][order], place[len(known) :]) - 1
+    candidate = order[np.maximum(before, 0)]
+    same = (before >= 0) & (key[candidate] == key[len(known) :]) & has[len(known) :]
+    return tied[known[candidate[same]]], rest[same]
+
+
+def _numbers(trace: Trace, rows: Ints) -> list[_Numbers]:
     decode = msgspec.json.Decoder(_Numbers).decode
     found = []
     for row in rows.tolist():
@@ -84,91 +125,19 @@ def _numbered(trace: Trace) -> _Operators:
             found.append(decode(trace.args(row)))
         except msgspec.ValidationError:
             found.append(_Numbers())
-    return _Operators(
-        rows=rows,
-        lane=number(trace.process[rows], trace.thread[rows]),
-        sequence=_column(NONE if one.sequence is None else one.sequence for one in found),
-        forward_thread=_column(one.forward_thread for one in found),
-    )
+    return found
 
 
 def _column(values: Iterable[int]) -> Ints:
     return np.fromiter(values, np.int64)
 
 
-def _by_number(ops: _Operators, pairs: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
-    """Return rows of forward operators and of their backward, as numbers tie them."""
-    ahead = (ops.sequence != NONE) & (ops.forward_thread == 0)
-    behind = np.flatnonzero((ops.sequence != NONE) & (ops.forward_thread > 0))
-    lanes = _lanes(ops, ahead, pairs)
-    lane = np.array([lanes.get(one, NONE) for one in ops.forward_thread[behind].tolist()], int)
-    behind, lane = behind[lane != NONE], lane[lane != NONE]
-    at = _latest(ops, np.flatnonzero(ahead), behind, lane)
-    tied = at != NONE
-    return ops.rows[at[tied]], ops.rows[behind[tied]]
+def _nothing() -> _Pairs:
+    return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
-def _latest(ops: _Operators, ahead: Ints, behind: Ints, lane: Ints) -> Ints:
-    """Return for each of `behind` the last before it in `lane` with its number, or `NONE`."""
-    if not len(ahead):
-        return np.full(len(behind), NONE)
-    key = number(np.r_[ops.lane[ahead], lane], np.r_[ops.sequence[ahead], ops.sequence[behind]])
-    # Operators stand in the order of their starts.
-    place = key * len(ops.rows) + np.r_[ahead, behind]
-    order = np.argsort(place[: len(ahead)])
-    before = np.searchsorted(place[: len(ahead)][order], place[len(ahead) :]) - 1
-    candidate = order[np.maximum(before, 0)]
-    same = (before >= 0) & (key[candidate] == key[len(ahead) :])
-    return np.where(same, ahead[candidate], NONE)
-
-
-def _lanes(ops: _Operators, ahead: Mask, pairs: tuple[Ints, Ints]) -> dict[int, int]:
-    """Return which thread each of torch's numbers of threads stands for, where that is certain.
-
-    torch's arrows tell. Without them, a thread may be the one if it has more than half of the
-    numbers that the backward operators ask for (it need not have all: some nodes are made without
-    an operator, some before the recording began). It is, if no other may be; and what is one
-    number's thread is no other's.
-    """
-    threads = np.unique(ops.forward_thread[ops.forward_thread > 0]).tolist()
-    first, second = (np.searchsorted(ops.rows, rows) for rows in pairs)
-    drawn = set(zip(ops.forward_thread[second].tolist(), ops.lane[first].tolist(), strict=True))
-    behind = (ops.sequence != NONE) & (ops.forward_thread > 0)
-    may: dict[int, set[int]] = {}
-    for thread in threads:
-        may[thread] = {lane for one, lane in drawn if one == thread}
-        rows = np.flatnonzero(behind & (ops.forward_thread == thread))
-        if may[thread] or not len(rows):
-            continue
-        for lane in np.unique(ops.lane[ahead]).tolist():
-            mine = np.flatnonzero(ahead & (ops.lane == lane))
-            known = _latest(ops, mine, rows, np.full(len(rows), lane)) != NONE
-            if known.mean() > 0.5:
-                may[thread].add(lane)
-    return _certain(may)
-
-
-def _certain(may: dict[int, set[int]]) -> dict[int, int]:
-    """Return the only way to give each its own, as far as there is only one."""
-    certain: dict[int, int] = {}
-    while True:
-        sole = [next(iter(lanes)) for lanes in may.values() if len(lanes) == 1]
-        new = {
-            thread: lane
-            for thread, lanes in may.items()
-            for lane in lanes
-            if len(lanes) == 1 and sole.count(lane) == 1
-        }
-        # Two that claim the same one leave it to neither.
-        if not new:
-            return certain
-        certain |= new
-        taken = set(new.values())
-        may = {thread: lanes - taken for thread, lanes in may.items() if thread not in new}
-
-
-def _drawn(trace: Trace) -> tuple[Ints, Ints]:
-    """Return rows of forward operators and of their backward, as arrows in a file tie them."""
+def _drawn(trace: Trace) -> _Pairs:
+    """Return what arrows tie that are drawn from place to place, as in a file of torch's."""
     decode = msgspec.json.Decoder(_Flow).decode
     begins: dict[int | str, _Flow] = {}
     ends: dict[int | str, _Flow] = {}
@@ -179,7 +148,7 @@ def _drawn(trace: Trace) -> tuple[Ints, Ints]:
             flow = decode(line)
         except msgspec.ValidationError:
             continue
-        if flow.cat == "fwdbwd" and flow.ph in "sf":
+        if flow.cat == "fwdbwd" and flow.ph in ("s", "f") and _is_time(flow.ts):
             (begins if flow.ph == "s" else ends)[flow.id] = flow
     ids = [one for one in begins if one in ends]
     rows = np.flatnonzero(trace.category_is("cpu_op"))
@@ -188,6 +157,14 @@ def _drawn(trace: Trace) -> tuple[Ints, Ints]:
     second = _at(trace, rows, [ends[one] for one in ids], last=False)
     both = (first != NONE) & (second != NONE)
     return first[both], second[both]
+
+
+def _is_time(us: Decimal) -> bool:
+    try:
+        return us.is_finite() and abs(us) < _LAST_US
+    except ArithmeticError:
+        # To compare some numbers is too much for a Decimal already.
+        return False
 
 
 def _at(trace: Trace, rows: Ints, flows: list[_Flow], *, last: bool) -> Ints:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
-from ..intervals import NONE, Ints, number, union
+from ..intervals import NONE, Ints, nest, number, union
 from ..trace import DEVICE_WORK, Trace
+from ..units import duration
 from .attribution import Attribution, Mask
-from .spread import Floats, largest_change, outliers
+from .spread import Floats, largest_change, outliers, outlying_runs
+from .startup import marginal
 
 _LAUNCHES = re.compile(
     r"(cuda|hip|cu)(Ext|Drv)?(Module)?Launch(Cooperative)?Kernel\w*|(cuda|hip|cu)GraphLaunch\w*"
 ).fullmatch
 """Calls that start work whatever they are given. A copy or set of no bytes starts none, and no
 record says of how many a call was; libraries make such calls on purpose."""
+
+_GRAPH_LAUNCH = re.compile(r"GraphLaunch").search
 
 _CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture\w*").fullmatch
 
@@ -26,14 +29,17 @@ than this part: one or two at the end may have been under way."""
 
 _ROUNDED_NS = 1000
 
-_OVERLAP = 0.01
-"""Kernels of recent devices begin while the one before on their stream ends: up to 0.6 % of the
-time in sound traces."""
+_PART = 0.01
+"""The part of a whole from which on it is told: less moves no figure that a reader sees. Kernels
+of recent devices begin while the one before on their stream ends, up to 0.6 % of the time in sound
+traces."""
 
-_FASTER, _FLOOR_US = 0.95, 20.0
-"""Nothing is faster under the profiler: by less than this, it is scatter or how clocks are read."""
+_FASTER, _FLOOR_US = 0.95, 100.0
+"""Nothing is faster under the profiler: by less than this, it is scatter."""
 
-_UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3))
+_MANY = 10
+"""Warm-up runs after which code is warm, if more of them are of any help."""
+
 _LONGEST = 80
 
 
@@ -75,16 +81,17 @@ def overlaps(found: Attribution) -> tuple[Ints, Ints]:
     """Return pairs of operators and annotations of a thread that overlap, neither inside the other.
 
     Of many that overlap each other, each is paired with the next to start. Files with times in
-    whole microseconds let what nests end that much too late: by so little, none overlaps.
+    whole microseconds let what nests end that much too late: by so little, none overlaps. What a
+    compiler tells of its steps is in ranges that begin and end anywhere, and is left out.
     """
     trace = found.trace
-    own = found.counted & trace.category_is("cpu_op", "user_annotation")
-    at = np.flatnonzero(own[found.table])
-    rows = found.table[at]
+    own = found.counted & trace.category_is("cpu_op", "user_annotation") & ~marginal(trace)
+    rows = np.flatnonzero(own)
+    lane = number(trace.process[rows], trace.thread[rows])
+    nesting = nest(lane, trace.start_ns[rows], trace.end_ns[rows])
     # Siblings in the order of their starts have rising ends, so neighbours tell of all.
-    lane = NONE - 1 - number(trace.process[rows], trace.thread[rows])
-    above = np.where(found.parent[rows] != NONE, found.parent[rows], lane)
-    order = np.lexsort((found.nesting.position[at], above))
+    above = np.where(nesting.parent != NONE, nesting.parent, NONE - 1 - lane)
+    order = np.lexsort((nesting.position, above))
     first, second, above = rows[order][:-1], rows[order][1:], above[order]
     common = trace.end_ns[first] - trace.start_ns[second]
     beyond = trace.end_ns[second] - trace.end_ns[first]
@@ -96,10 +103,7 @@ def run_doubts(
     found: Attribution, walls_us: Floats, busy_us: Floats, unprofiled_us: list[float]
 ) -> list[str]:
     """Return what is to be said of runs: of each profiled one, wall and busy time are given."""
-    by_wall, by_busy = outliers(walls_us), outliers(busy_us)
-    if found.trace.recorded.asked_warmup == 0 and len(by_wall):
-        # Who asked for a cold start is told what it cost, and not that it is unlike the rest.
-        by_wall[0] = by_busy[0] = False
+    by_wall, by_busy = outlying_runs(found, walls_us), outlying_runs(found, busy_us)
     return [
         *_unlike(found, walls_us, by_wall, "{} under the profiler", host=True),
         *_unlike(found, busy_us, by_busy & ~by_wall, "a device busy for {}", host=False),
@@ -110,11 +114,11 @@ def run_doubts(
 
 def _launches(found: Attribution) -> Mask:
     trace = found.trace
-    launch = found.counted & (trace.correlation != 0) & _called(found, _LAUNCHES)
-    at = np.flatnonzero(_called(found, _CAPTURE) & ~trace.on_device)
+    launch = found.counted & (trace.correlation != 0) & trace.name_is(_LAUNCHES)
+    at = np.flatnonzero(trace.name_is(_CAPTURE) & ~trace.on_device)
     if not len(at):
         return launch
-    ends = np.array(["EndCapture" in name for name in trace.names], bool)[trace.name[at]]
+    ends = trace.name_is(lambda name: "EndCapture" in name)[at]
     depth = np.cumsum(np.where(ends, -1, 1))
     # A capture that ends without a beginning began before the record did.
     depth = np.r_[0, depth] - min(int(depth.min()), 0)
@@ -123,12 +127,6 @@ def _launches(found: Attribution) -> Mask:
 
 def _work(trace: Trace) -> Mask:
     return trace.category_is(*DEVICE_WORK)
-
-
-def _called(found: Attribution, pattern: Callable[[str], re.Match[str] | None]) -> Mask:
-    names = found.trace.names
-    wanted = np.array([pattern(name) is not None for name in names], bool)
-    return wanted[found.trace.name] if len(names) else np.zeros(0, bool)
 
 
 def _lost(found: Attribution) -> list[str]:
@@ -172,7 +170,7 @@ def _have(count: int) -> str:
 def _before_the_last(found: Attribution, launches: Ints) -> str:
     end = found.trace.end_ns[_work(found.trace)].max()
     gap = int(found.trace.start_ns[launches[-1]] - end)
-    return f"{took(gap / 1000)} before the last launch" if gap > 0 else "early"
+    return f"{duration(gap / 1000)} before the last launch" if gap > 0 else "early"
 
 
 def _early(found: Attribution) -> list[str]:
@@ -183,7 +181,7 @@ def _early(found: Attribution) -> list[str]:
     most = int((start[found.launch[rows]] - start[rows]).max())
     return [
         f"{len(rows):,} of {int(found.work.sum()):,} kernels, copies and sets start before the "
-        f"call that launched them, by up to {took(most / 1000)}: the clocks of CPU and device "
+        f"call that launched them, by up to {duration(most / 1000)}: the clocks of CPU and device "
         "disagree, and how long these waited to start is not known"
     ]
 
@@ -191,6 +189,9 @@ def _early(found: Attribution) -> list[str]:
 def _overlapping_hosts(found: Attribution) -> list[str]:
     trace = found.trace
     first, second = overlaps(found)
+    shared = trace.end_ns[first] - trace.start_ns[second]
+    lane = number(trace.process[first], trace.thread[first])
+    least = _PART * int((found.runs.end_ns - found.runs.start_ns).sum())
     annotation = trace.category_is("user_annotation")
     both = annotation[first] & annotation[second]
     told = []
@@ -198,16 +199,18 @@ def _overlapping_hosts(found: Attribution) -> list[str]:
         (both, "annotations", ", as asynchronous code does"),
         (~both, "operators", ""),
     ):
+        on_lane = np.bincount(lane, shared * mask)
+        mask = mask & (on_lane > least)[lane]
         if not mask.any():
             continue
         one, other = first[mask], second[mask]
-        most = int(np.argmax(trace.end_ns[one] - trace.start_ns[other]))
+        most = int(np.argmax(shared[mask]))
         names = (short(trace.names[trace.name[row]]) for row in (one[most], other[most]))
         pair = " and ".join(f"'{name}'" for name in names)
         times = f" ({len(one):,} such pairs)" if len(one) > 1 else ""
         told.append(
-            f"{what} {pair} overlap in part on one thread{why}{times}: their times add up to more "
-            "than the wall"
+            f"{what} {pair} overlap in part on one thread{why}{times}: what they share is counted "
+            "in both"
         )
     return told
 
@@ -220,7 +223,7 @@ def _overlapping_work(found: Attribution) -> list[str]:
     time = int(trace.duration_ns[rows].sum())
     covered = union(stream, trace.start_ns[rows], trace.end_ns[rows], int(stream.max()) + 1)
     share = 1 - int(covered.sum()) / time
-    if share <= _OVERLAP:
+    if share <= _PART:
         return []
     return [
         f"{share * 100:.0f} % of the device time is of work that overlaps other work on its own "
@@ -229,24 +232,26 @@ def _overlapping_work(found: Attribution) -> list[str]:
 
 
 def _outside_operators(found: Attribution) -> list[str]:
+    trace, time = found.trace, found.trace.duration_ns
     rows = np.flatnonzero(found.work & (found.operator == NONE))
-    time = found.trace.duration_ns
-    launched = found.launch[rows] != NONE
+    launch = found.launch[rows]
+    # That no operator launches a graph is as it should be.
+    called = (launch != NONE) & ~trace.name_is(_GRAPH_LAUNCH)[launch]
+    alone = rows[launch == NONE]
+    by, weight = launch[called], time[rows[called]]
     whole = int(time[found.work].sum())
     told = []
-    if launched.any():
-        by = found.launch[rows[launched]]
-        weight = time[rows[launched]]
-        one = len(np.unique(found.trace.name[by])) == 1
+    if (share := int(weight.sum())) and share >= _PART * whole:
+        one = len(np.unique(trace.name[by])) == 1
         told.append(
-            f"{_share(int(weight.sum()), whole)} of the device time was launched by "
+            f"{share / whole * 100:.0f} % of the device time was launched by "
             f"{_names(found, by, weight)}, outside all recorded operators: it stands in the "
             f"{'row of that call' if one else 'rows of those calls'}"
         )
-    if not launched.all():
+    if (share := int(time[alone].sum())) and share >= _PART * whole:
         told.append(
-            f"{_share(int(time[rows[~launched]].sum()), whole)} of the device time has no recorded "
-            "launch: it is in the kernels alone"
+            f"{share / whole * 100:.0f} % of the device time has no recorded launch: it is in the "
+            "kernels alone"
         )
     return told
 
@@ -257,15 +262,15 @@ def _unlike(
     runs = np.flatnonzero(odd)
     if not len(runs):
         return []
-    median = float(np.median(values_us))
+    median = float(np.nanmedian(values_us))
     most = int(runs[np.argmax(np.abs(values_us[runs] - median))])
     if len(runs) == 1:
         who = f"run {most + 1} of {len(values_us)} is an outlier"
-        took_ = took(values_us[most])
+        took = duration(values_us[most])
     else:
         listed = ", ".join(str(run + 1) for run in runs[:5]) + ", …" * (len(runs) > 5)
         who = f"{len(runs)} of {len(values_us)} runs are outliers ({listed})"
-        took_ = f"{took(values_us[runs].min())} to {took(values_us[runs].max())}"
+        took = f"{duration(values_us[runs].min())} to {duration(values_us[runs].max())}"
     change = largest_change(found, most, float(values_us[most]) - median, host=host)
     why = ""
     if change is not None:
@@ -274,12 +279,12 @@ def _unlike(
         of = "" if len(runs) == 1 else f" in run {most + 1}"
         why = (
             f"; the largest part of the difference{of} is {short(change.name)} "
-            f"({sign}{took(abs(change.extra_us))} {kind})"
+            f"({sign}{duration(abs(change.extra_us))} {kind})"
         )
     contain = "it" if len(runs) == 1 else "them"
     return [
-        f"{who}: {what.format(took_)}, where the median is {took(median)}{why}; the sums contain "
-        f"{contain}"
+        f"{who}: {what.format(took)}, where the median is {duration(median)}{why}; the sums "
+        f"contain {contain}"
     ]
 
 
@@ -289,31 +294,33 @@ def _unlike_unprofiled(found: Attribution, walls_us: Floats) -> list[str]:
         return []
     # The first warm-up run is none of these, but it was run.
     before = 0 if found.trace.recorded.unprofiled_s else 1
-    n, median = len(walls_us), took(float(np.median(walls_us)))
+    n, median = len(walls_us), duration(float(np.median(walls_us)))
     if len(runs) == 1:
         return [
             f"unprofiled run {runs[0] + 1 + before} of {n + before} took "
-            f"{took(walls_us[runs[0]])}, where the median is {median}"
+            f"{duration(walls_us[runs[0]])}, where the median is {median}"
         ]
     return [
-        f"{len(runs)} of {n + before} unprofiled runs took {took(walls_us[runs].min())} to "
-        f"{took(walls_us[runs].max())}, where the median is {median}"
+        f"{len(runs)} of {n + before} unprofiled runs took {duration(walls_us[runs].min())} to "
+        f"{duration(walls_us[runs].max())}, where the median is {median}"
     ]
 
 
 def _faster_profiled(found: Attribution, walls_us: Floats, unprofiled_us: list[float]) -> list[str]:
-    if not len(walls_us) or not unprofiled_us:
+    # A few runs each differ by chance; that all of them do is told.
+    if not len(walls_us) or not unprofiled_us or walls_us.max() >= min(unprofiled_us):
         return []
     profiled, unprofiled = float(np.median(walls_us)), float(np.median(unprofiled_us))
     if profiled >= min(_FASTER * unprofiled, unprofiled - _FLOOR_US):
         return []
-    asked, given = found.trace.recorded.asked_warmup, found.trace.recorded.unprofiled_s
-    # Who gave the walls, or did not record here, has no option to change.
-    known = asked is not None and not given
-    advice = f". Give it more warm-up runs: --warmup {max(10, 2 * (asked or 0))}" if known else ""
+    recorded = found.trace.recorded
+    asked, ran = recorded.asked_warmup, len(recorded.warmup_s)
+    # Who gave the walls, did not record here, or had no time for what was asked, would get none.
+    more = asked is not None and not recorded.unprofiled_s and asked <= ran < _MANY
+    advice = f". More warm-up runs (warmup {_MANY}) tell which" if more else ""
     return [
-        f"the profiled runs were faster ({took(profiled)}) than the unprofiled ones "
-        f"({took(unprofiled)}): the code was still warming up, or conditions differed{advice}"
+        f"the profiled runs were faster ({duration(profiled)}) than the unprofiled ones "
+        f"({duration(unprofiled)}): the code was still warming up, or conditions differed{advice}"
     ]
 
 
@@ -324,18 +331,6 @@ def _names(found: Attribution, rows: Ints, weight: Ints | None = None) -> str:
     told = [short(found.trace.names[name]) for name in names[order[:3]]]
     more = len(names) - len(told)
     return ", ".join(told) + (f" and {more} more" if more else "")
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole * 100:.0f} %" if part / whole >= 0.005 else "less than 1 %"
-
-
-def took(us: float) -> str:
-    """Return a time with three digits that count."""
-    written = float(f"{us:.3g}")
-    name, size = next((unit for unit in _UNITS if written >= unit[1]), _UNITS[-1])
-    digits = 0 if written >= 100 * size else 1 if written >= 10 * size else 2
-    return f"{us / size:.{digits}f} {name}"
 
 
 def short(name: str) -> str:

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 import pandas as pd
 from msgspec import Meta, Struct
-from numpy.typing import NDArray
 
 from ..intervals import NONE, Ints, number
 from ..trace import INSTANT, marks
 from . import tables
 from .attribution import Attribution, Mask
+from .spread import Floats
 
 _HOST_TYPES = (0, 2, 5)
 """What torch counts as the CPU: its device types CPU, MKLDNN and IDEEP."""
@@ -25,8 +25,6 @@ _MARKS = (marks.RUN, marks.SYNCHRONIZE, marks.BEFORE)
 
 _Size = Annotated[int, Meta(ge=-(2**52), le=2**52)]
 """Bytes of which a float64 still tells each: more than any device has."""
-
-Floats = NDArray[np.float64]
 
 
 class _Change(Struct, gc=False):

@@ -42,7 +42,7 @@ class Spread:
         self._present = np.bincount(self._row, minlength=rows)
 
     def of(self, values: Ints | Floats) -> tuple[Floats, Floats, Floats]:
-        """Return minimum, median and maximum of each row, of values at least 0, one per event."""
+        """Return minimum, median and maximum of each row, of values, one per event."""
         if not self._runs:
             return (np.full(self._rows, np.nan),) * 3
         sums = np.bincount(self._pair, values[self._inside], len(self._row))
@@ -50,9 +50,12 @@ class Spread:
         ordered = np.r_[0.0, sums[np.lexsort((sums, self._row))]]
         first = 1 + np.cumsum(self._present) - self._present
         absent = self._runs - self._present
+        # Self times are below 0 where children overlap in part.
+        below = np.bincount(self._row, sums < 0, self._rows).astype(np.int64)
 
         def nth(n: int) -> Floats:
-            return ordered[np.where(n < absent, 0, first + n - absent)]
+            at = np.where(n < below, first + n, first + n - absent)
+            return ordered[np.where((n >= below) & (n < below + absent), 0, at)]
 
         median = (nth((self._runs - 1) // 2) + nth(self._runs // 2)) / 2
         return nth(0), median, nth(self._runs - 1)
@@ -64,12 +67,23 @@ def outliers(values_us: Floats) -> Mask:
     That is by more than a quarter of the median, more than five times the median distance from
     it, and more than 100 µs. Of fewer than three none is; where half of them are slow, none is.
     """
-    if len(values_us) < FEWEST or np.isnan(values_us).any():
+    known = ~np.isnan(values_us)
+    if known.sum() < FEWEST:
         return np.zeros(len(values_us), bool)
-    median = np.median(values_us)
+    median = np.median(values_us[known])
     distance = np.abs(values_us - median)
-    limit = max(_FRACTION * median, _DEVIATIONS * float(np.median(distance)), _FLOOR_US)
-    return distance > limit
+    scatter = float(np.median(distance[known]))
+    return distance > max(_FRACTION * median, _DEVIATIONS * scatter, _FLOOR_US)
+
+
+def outlying_runs(found: Attribution, values_us: Floats) -> Mask:
+    """Mark the outliers among values of the profiled runs, but never the first of a cold profile.
+
+    Who asked for a cold start is told what it cost, and not that it is unlike the rest.
+    """
+    odd = outliers(values_us)
+    odd[:1] &= found.trace.recorded.asked_warmup != 0
+    return odd
 
 
 @dataclass(frozen=True)

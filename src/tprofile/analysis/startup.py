@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..intervals import NONE, Ints, Nesting, climb, nest, number
 from ..trace import Trace, encode
-from .attribution import Attribution
+from .attribution import Attribution, Mask
 
 COMPILATION = "compilation"
 AUTOTUNING = "autotuning"
@@ -199,9 +199,13 @@ def _costs(found: Attribution) -> Ints:
         cost = np.where(where & (said != NONE), said, cost)
     cost[~found.counted & (cost >= _UNSAID)] = _WAIT
     cost[found.runs.rows] = _OUTSIDE
-    marginal = [_MARGINAL.fullmatch(name) is not None for name in trace.names]
-    cost[np.array(marginal, bool)[trace.name]] = NONE
+    cost[marginal(trace)] = NONE
     return cost
+
+
+def marginal(trace: Trace) -> Mask:
+    """Mark what has a time of no meaning: what a compiler tells of its steps, and a backlog."""
+    return trace.name_is(_MARGINAL.fullmatch)
 
 
 def _by_name(trace: Trace, rules: _Rules, steps: Set[str]) -> Ints:

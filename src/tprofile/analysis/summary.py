@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,9 @@ class Summary:
     that was not recorded.
     """
     first_run_us: float | None
-    """The first warm-up run, with whatever had to be loaded, compiled or allocated."""
+    """The first run, with whatever had to be loaded, compiled or allocated: a warm-up run, or, of
+    several without warm-up, the first profiled one, which is then in no other figure.
+    """
     device_busy_us: float | None
     """Time in which the busiest device worked."""
     device_busy_fraction: float | None
@@ -56,14 +59,15 @@ def summarize(found: Attribution) -> Summary:
     """Return the figures of a trace, and what a reader must know to trust them."""
     warnings: list[str] = [*found.trace.notes, *found.trace.recorded.notes]
     # Of a run that was stopped nothing is known per run.
-    per_run = tables.runs(found)[: None if found.runs.complete else 0]
+    every = tables.runs(found)[: None if found.runs.complete else 0]
+    per_run = every[tables.runs_apart(found) :]
     worked = bool(found.work.any())
     unprofiled = unprofiled_us(found)
     profiled = _median(per_run["wall_us"])
     wall, source = (_median(unprofiled), "unprofiled") if unprofiled else (profiled, "profiled")
     busy = _median(per_run["device_busy_us"]) if worked else None
     fraction = busy / wall if busy is not None and wall else None
-    warnings += _warnings(found, per_run, unprofiled, fraction)
+    warnings += _warnings(found, every, unprofiled, fraction)
     warnings += memory.warnings(found)
     names = tables.device_names(found)
     verdict, reason = _without_work(found) if len(found.trace) and not worked else (None, None)
@@ -79,7 +83,7 @@ def summarize(found: Attribution) -> Summary:
         profiled_wall_us=profiled,
         overhead_ratio=profiled / wall if unprofiled and profiled and wall else None,
         earlier_profiles=None if recorded.profiled is None else recorded.earlier,
-        first_run_us=_first_run_us(found),
+        first_run_us=_first_run_us(found, every["wall_us"]),
         device_busy_us=busy,
         device_busy_fraction=None if fraction is None else min(fraction, 1.0),
         launches=_median(per_run["launches"]) if worked else None,
@@ -98,7 +102,9 @@ def unprofiled_us(found: Attribution) -> list[float]:
     return [s * 1e6 for s in recorded.unprofiled_s or recorded.warmup_s[1:]]
 
 
-def _first_run_us(found: Attribution) -> float | None:
+def _first_run_us(found: Attribution, walls_us: pd.Series) -> float | None:
+    if tables.runs_apart(found):
+        return float(walls_us.iloc[0])
     warmups = found.trace.recorded.warmup_s
     return warmups[0] * 1e6 if warmups else None
 
@@ -109,7 +115,9 @@ def _median_kernel_us(found: Attribution) -> float | None:
 
 
 def _median(values: Sequence[float] | pd.Series) -> float | None:
-    return float(statistics.median(values)) if len(values) else None
+    # NaN is a run of which it is not known.
+    known = [value for value in values if not math.isnan(value)]
+    return float(statistics.median(known)) if known else None
 
 
 def _spread(values: list[float]) -> float | None:

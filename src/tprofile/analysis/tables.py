@@ -14,7 +14,8 @@ from ..trace import Trace, encode
 from . import arguments
 from .attribution import Attribution, Mask
 from .backward import forward
-from .spread import Spread, outliers
+from .doubts import unmatched_launches
+from .spread import Floats, Spread, outlying_runs
 
 MEASURES = ("self_cpu", "cpu", "self_device", "device")
 """What `operators` says of each row: its sum over the runs, and how that differs by run."""
@@ -60,8 +61,9 @@ def group(found: Attribution, by: str | None = None) -> Grouped:
     # A call that was merged into the one around it belongs to that one's row.
     merged = found.merged[table]
     key = key[climb(found.nesting.parent, np.arange(len(table)), merged)]
-    once = ~found.nesting.inside_same(key)
     mine = found.counted[table]
+    # What is in no row holds nothing of a row.
+    once = ~found.nesting.inside_same(np.where(mine, key, -1 - np.arange(len(key))))
     _, first, row = np.unique(key[mine], return_index=True, return_inverse=True)
     label = None if labels is None else labels[codes[mine][first]]
     return Grouped(
@@ -213,8 +215,9 @@ def runs(found: Attribution) -> pd.DataFrame:
     Runs count from 1. `wall_us` is the time the run took under the profiler; `device_busy_us` the
     time within it in which the busiest device worked; `cpu_us` the time that all threads spent in
     recorded operators, annotations and runtime calls; `launches` the calls that started kernels.
-    Busy and launches are NaN where the trace has no device work. `outlier` marks a run whose wall
-    or busy time lies away from those of the others, as `spread.outliers` tells them.
+    Busy and launches are NaN where the trace has no device work, and where a run has none but
+    calls that launched some. `outlier` marks a run whose wall or busy time lies away from those of
+    the others, as `spread.outlying_runs` tells them.
     """
     trace, n = found.trace, len(found.runs)
     frame = pd.DataFrame(
@@ -232,8 +235,12 @@ def runs(found: Attribution) -> pd.DataFrame:
     counted = found.counted & (found.run != NONE) & ~delimiters
     frame["cpu_us"] = np.bincount(found.run[counted], found.self_cpu_ns[counted], n) / 1000
     frame["launches"] = _launches(found) if worked else np.nan
-    frame["outlier"] = outliers(frame["wall_us"].to_numpy()) | outliers(
-        frame["device_busy_us"].to_numpy()
+    lost = np.zeros(n, bool)
+    lost[found.run[unmatched_launches(found) & (found.run != NONE)]] = True
+    for column in ("device_busy_us", "launches"):
+        frame[column] = frame[column].mask(lost & (frame[column] == 0))
+    frame["outlier"] = outlying_runs(found, frame["wall_us"].to_numpy()) | outlying_runs(
+        found, frame["device_busy_us"].to_numpy()
     )
     return frame
 
@@ -241,13 +248,10 @@ def runs(found: Attribution) -> pd.DataFrame:
 def _launches(found: Attribution) -> Ints:
     rows = np.flatnonzero(found.work & found.trace.category_is("kernel") & (found.run != NONE))
     # A graph's launch starts many kernels; a kernel whose launch was not recorded is its own.
-    by = np.where(
-        found.launch[rows] != NONE,
-        found.launch[rows],
-        len(found.trace)
-        + np.where(found.trace.correlation[rows] != 0, found.trace.correlation[rows], rows),
-    )
-    _, one_each = np.unique(number(found.run[rows], by), return_index=True)
+    launch = found.launch[rows]
+    told = np.where(launch == NONE, found.trace.correlation[rows], 0)
+    alone = np.where((launch == NONE) & (told == 0), rows, NONE)
+    _, one_each = np.unique(number(found.run[rows], launch, told, alone), return_index=True)
     return np.bincount(found.run[rows][one_each], minlength=len(found.runs))
 
 
@@ -270,17 +274,26 @@ def _busy(found: Attribution, *categories: str) -> Ints:
     ).reshape(len(found.runs), len(devices))
 
 
+def runs_apart(found: Attribution) -> int:
+    """Return how many of the first runs are no measure of a run: that of a cold start, or none."""
+    cold = found.trace.recorded.asked_warmup == 0
+    return 1 if cold and found.runs.complete and len(found.runs) > 1 else 0
+
+
 def devices(found: Attribution, wall_us: float | None) -> pd.DataFrame:
-    """Return a row per device that worked, medians per run.
+    """Return a row per device that worked, medians per run, without that of a cold start.
 
     Columns `device, name, busy_us, busy_fraction, kernels_us, copies_us` (copies and sets).
     `name` is None where the trace does not say it; the fraction is of `wall_us`, at most 1.
     """
     numbers = np.unique(found.trace.device[found.work])
     names = device_names(found)
+    apart = np.arange(len(found.runs)) < runs_apart(found)
+    known = runs(found)["device_busy_us"].notna().to_numpy() & ~apart
 
-    def per_run(*categories: str) -> Ints:
-        return np.median(_busy(found, *categories), axis=0) / 1000
+    def per_run(*categories: str) -> Floats:
+        told = _busy(found, *categories)[known]
+        return np.median(told, axis=0) / 1000 if len(told) else np.full(len(numbers), np.nan)
 
     busy = per_run() if len(numbers) else np.zeros(0)
     return pd.DataFrame(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,19 @@ class Details(Protocol):
 
     def args(self, row: int) -> bytes:
         """Return the `args` of the event in source row `row` as one JSON object."""
+        ...
+
+
+ARROW = "fwdbwd"
+"""Member of `args` that numbers the arrow from a forward operator to its backward, at both ends."""
+
+
+@runtime_checkable
+class Arrows(Protocol):
+    """Details that tell such arrows, and need not make the whole `args` for it."""
+
+    def arrows(self, rows: Ints) -> Ints:
+        """Return the number of the arrow that has an end at each source row; 0 for none."""
         ...
 
 
@@ -86,9 +99,14 @@ class Trace:
         wanted = np.array([c in categories for c in self.categories] or [False])
         return wanted[self.category] if len(self) else np.zeros(0, bool)
 
+    def name_is(self, test: Callable[[str], object]) -> NDArray[np.bool_]:
+        """Mark the rows whose name passes a test, which is asked once for each distinct name."""
+        passed = np.array([bool(test(name)) for name in self.names] or [False])
+        return passed[self.name] if len(self) else np.zeros(0, bool)
+
     def named(self, name: str) -> Ints:
         """Return the rows of the events that bear this name."""
-        return np.flatnonzero(self.names[self.name] == name)
+        return np.flatnonzero(self.name_is(name.__eq__))
 
     @property
     def on_device(self) -> NDArray[np.bool_]:
@@ -112,7 +130,12 @@ class Trace:
         )
         kept = {column: getattr(self, column)[keep] for column in columns}
         kept["start_ns"] = kept["start_ns"] - first
-        return replace(self, **kept, base_ns=self.base_ns + first)
+        # As a reader would number them: what only the dropped events bear is not in this trace.
+        names, kept["name"] = _first_seen(self.names, kept["name"])
+        kinds, kept["category"] = _first_seen(np.array(self.categories, object), kept["category"])
+        return replace(
+            self, **kept, names=names, categories=tuple(kinds), base_ns=self.base_ns + first
+        )
 
     def with_recorded(self, **known: Any) -> Trace:
         """Return the same trace with some fields of what its recorder knows replaced."""
@@ -121,6 +144,21 @@ class Trace:
     def args(self, row: int) -> bytes:
         """Return the arguments recorded with event `row` as the text of a JSON object."""
         return self.details.args(int(self.source_row[row]))
+
+    def arrows(self, rows: Ints) -> Ints:
+        """Return the number of the arrow from forward to backward at each operator; 0 for none."""
+        if isinstance(self.details, Arrows):
+            return self.details.arrows(self.source_row[rows])
+        return np.zeros(len(rows), np.int64)
+
+
+def _first_seen(values: NDArray[np.object_], codes: Ints) -> tuple[NDArray[np.object_], Ints]:
+    """Return the values that are in use, in the order of their first appearance, and new codes."""
+    used, first, index = np.unique(codes, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    back = np.empty(len(used), np.int64)
+    back[order] = np.arange(len(used))
+    return values[used[order]], back[index.reshape(-1)]
 
 
 def encode(values: Sequence[str]) -> tuple[NDArray[np.object_], Ints]:

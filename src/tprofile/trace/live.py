@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -15,10 +16,10 @@ import torch
 from torch._C._profiler import _EventType
 
 from ..errors import TprofileError
-from ..intervals import NONE
+from ..intervals import NONE, Ints
 from .build import build
 from .collector import collector_paused
-from .columns import DEVICE_WORK, INSTANT, Trace
+from .columns import ARROW, DEVICE_WORK, INSTANT, Trace
 
 _DRIVEN = frozenset(
     {
@@ -90,7 +91,8 @@ def device_properties() -> list[dict[str, Any]]:
 class _ActivityDetails:
     """What Kineto would write as `args`, made when asked for. Holds the results alive, no tensor.
 
-    Kineto adds the operator's id to the text itself, so it is added here.
+    Kineto adds the operator's id to the text itself, so it is added here. The arrows that it would
+    draw between operators are numbers here, so that they need no place to be found by.
     """
 
     def __init__(self, results: Any, activities: Sequence[Any], external: Sequence[int]) -> None:
@@ -99,22 +101,38 @@ class _ActivityDetails:
         self._external = external
 
     def args(self, row: int) -> bytes:
-        return object_text(self._activities[row].metadata_json(), self._external[row])
+        activity = self._activities[row]
+        arrow = activity.flow_id() if _is_arrow(activity) else 0
+        return object_text(activity.metadata_json(), self._external[row], arrow)
+
+    def arrows(self, rows: Ints) -> Ints:
+        found = [self._activities[row] for row in rows.tolist()]
+        return np.array(
+            [flow if (flow := one.flow_id()) and _is_arrow(one) else 0 for one in found], np.int64
+        )
 
 
-def object_text(members: str | None, external_id: int) -> bytes:
-    """Return members of a JSON object, as Kineto keeps them, as an object with its id.
+_FORWARD_TO_BACKWARD = 1
+"""Kineto's type of such arrows; those from launches to their work are of another."""
+
+
+def _is_arrow(activity: Any) -> bool:
+    return activity.flow_type() == _FORWARD_TO_BACKWARD  # type: ignore[no-any-return]
+
+
+def object_text(members: str | None, external_id: int, arrow: int = 0) -> bytes:
+    """Return members of a JSON object, as Kineto keeps them, as an object with its id and arrow.
 
     What Kineto did not escape (a quote in a string argument) is kept as one plain string.
     """
     told = re.sub(r"\n\s*", " ", members or "").strip()
-    body = f'"External id": {external_id}' if external_id else ""
-    text = f"{{{', '.join(part for part in (body, told) if part)}}}".encode()
+    ids = {name: one for name, one in (("External id", external_id), (ARROW, arrow)) if one}
+    parts = [f'"{name}": {one}' for name, one in ids.items()]
+    text = f"{{{', '.join([*parts, told] if told else parts)}}}".encode()
     try:
         msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        kept = {"External id": external_id} if external_id else {}
-        return msgspec.json.encode({**kept, "unparsed": told})
+        return msgspec.json.encode({**ids, "unparsed": told})
     return text
 
 
@@ -164,6 +182,8 @@ _RUNTIME = re.compile(r"(cuda|hip)[A-Z]")
 _OUT_OF_MEMORY = "[OutOfMemory]"
 _INSTANTS = ("[memory]", _OUT_OF_MEMORY)
 _DRIVER = re.compile(r"cu[A-Z]")
+_BACKWARD = 1
+"""The scope of a node's own range; the engine's around it, of the same number, has another."""
 
 
 def _events(results: Any, found: Sequence[Any]) -> dict[str, Any]:
@@ -337,4 +357,29 @@ class _EventDetails:
                 del extra["Sequence number"], extra["Fwd thread id"]
             members = json.dumps({k: v for k, v in extra.items() if v != []})[1:-1]
             told = ", ".join(part for part in (members, told) if part)
-        return object_text(told, self._external[row])
+        return object_text(told, self._external[row], self._arrow.get(row, 0))
+
+    def arrows(self, rows: Ints) -> Ints:
+        return np.array([self._arrow.get(row, 0) for row in rows.tolist()], np.int64)
+
+    @cached_property
+    def _arrow(self) -> dict[int, int]:
+        """Number the arrows that torch would draw, as it finds them, at both ends of each.
+
+        An operator bears the number of the node that would be made next in its thread, a backward
+        operator that of its node: so its forward is the last in that thread to bear it before.
+        """
+        rows = [row for row, kind in enumerate(self._kinds) if kind == "cpu_op"]
+        numbers = itertools.count(1)
+        last: dict[tuple[int, int], int] = {}
+        arrow: dict[int, int] = {}
+        for row in sorted(rows, key=lambda row: self._found[row].start_ns()):
+            event = self._found[row]
+            sequence, thread = event.sequence_nr(), event.fwd_thread_id()
+            if sequence < 0:
+                continue
+            if not thread:
+                last[event.start_thread_id(), sequence] = row
+            elif event.scope() == _BACKWARD and (thread, sequence) in last:
+                arrow[row] = arrow[last.pop((thread, sequence))] = next(numbers)
+        return arrow

@@ -7,15 +7,17 @@ import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 import msgspec
-from msgspec import Raw, Struct
+import numpy as np
+from msgspec import Meta, Raw, Struct
 
 from ..errors import TprofileError
+from ..intervals import Ints
 from .build import build
 from .collector import collector_paused
-from .columns import DEVICE_LANES, INSTANT, Trace
+from .columns import ARROW, DEVICE_LANES, INSTANT, Trace
 from .mend import fault, mends
 from .recorded import decode
 from .unpack import WRITTEN_BY, Source, shown, unpack
@@ -60,6 +62,13 @@ class _Ids(Struct, gc=False):
     tid: _Number = None
 
 
+class _Arrow(Struct, gc=False):
+    number: Annotated[int, Meta(ge=0, le=2**63 - 1)] = msgspec.field(name=ARROW, default=0)
+
+
+_ARROW_TEXT = f'"{ARROW}"'.encode()
+
+
 class _FileDetails:
     """The arguments of a file's events: views of its text, nothing decoded."""
 
@@ -68,6 +77,15 @@ class _FileDetails:
 
     def args(self, row: int) -> bytes:
         return bytes(self._raws[row])
+
+    def arrows(self, rows: Ints) -> Ints:
+        decode = msgspec.json.Decoder(_Arrow).decode
+        texts = [bytes(self._raws[row]) for row in rows.tolist()]
+        found = np.zeros(len(rows), np.int64)
+        for i in [i for i, text in enumerate(texts) if _ARROW_TEXT in text]:
+            with suppress(msgspec.ValidationError):
+                found[i] = decode(texts[i]).number
+        return found
 
 
 def read(source: str | os.PathLike[str] | bytes) -> Trace:
@@ -271,9 +289,10 @@ def _plain(values: Sequence[_Number]) -> TypeGuard[list[float]]:
 def _nanoseconds(written: Raw) -> int | None:
     try:
         us = decimal.Decimal(bytes(written).decode().strip('"').replace("null", "0"))
+        # To compare some numbers is too much for a Decimal already.
+        return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
     except ArithmeticError:
         return None
-    return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
 
 
 def _ids(raws: list[Raw]) -> list[_Ids]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .startup import startup_sentence
+from ..units import DASH, duration, unit
+from .startup import startup_sentences
 from .words import (
-    DASH,
+    NO_OPERATOR,
+    after_first,
     after_others,
+    begins_cold,
     count,
     device_label,
     device_word,
     devices_busy,
-    duration,
-    peak,
+    memory,
     percent,
-    unit,
     visible,
     what_ran,
 )
@@ -86,17 +87,16 @@ def details(profile: Profile) -> list[str]:
     if not profile.complete:
         return [*lines, "the tables are of the run that was stopped, up to there"]
     if profile.operators.empty:
-        lines.append("no torch operator ran in it")
+        lines.append(NO_OPERATOR)
     reason = profile.summary.reason
     lines += [reason] if reason is not None else devices_busy(profile)
-    lines += peak(profile.summary)
+    lines += memory(profile)
     if n := profile.summary.earlier_profiles:
         lines.append(
             f"this process was profiled {n} time{'s' * (n != 1)} before: CUPTI stays on, and small "
             "operators take longer than in a fresh one"
         )
-    startup = startup_sentence(profile)
-    return lines if startup is None else [*lines, startup]
+    return [*lines, *startup_sentences(profile)]
 
 
 def figures(profile: Profile) -> list[Figure]:
@@ -121,12 +121,12 @@ def _wall(profile: Profile) -> Figure:
     summary = profile.summary
     if summary.wall_us is None:
         return Figure("wall", DASH, f"time of a run: {_nothing_per_run(profile)}")
-    how = "under the profiler"
+    how = after_first(profile)
     if summary.wall_source == "unprofiled":
-        how = f"not profiled{after_others(summary)}"
+        how = f", not profiled{after_others(summary)}"
     if summary.wall_spread is not None:
         how += f", ±{percent(summary.wall_spread)} %"
-    return Figure("wall", duration(summary.wall_us), f"per run, {how}")
+    return Figure("wall", duration(summary.wall_us), f"per run{how}")
 
 
 def _busy(profile: Profile) -> Figure:
@@ -158,7 +158,7 @@ def _overhead(profile: Profile) -> Figure:
     if (ratio := summary.overhead_ratio) is None:
         why = _nothing_per_run(profile)
         if why is None:
-            why = _TOO_SHORT if summary.wall_source == "unprofiled" else "no unprofiled run"
+            why = _TOO_SHORT if summary.wall_source == "unprofiled" else _no_unprofiled(profile)
         return Figure("overhead", DASH, f"slower under the profiler: {why}")
     value = f"{ratio:.2f}×"
     if value == "1.00×":
@@ -169,10 +169,16 @@ def _overhead(profile: Profile) -> Figure:
     return Figure("overhead", value, label)
 
 
+def _no_unprofiled(profile: Profile) -> str:
+    # The first warm-up run is no measure of the others.
+    return f"no unprofiled run{' but the first' if profile.trace.recorded.warmup_s else ''}"
+
+
 def _first(profile: Profile) -> Figure:
     first = profile.summary.first_run_us
     if first is None:
         # What ran before a trace that another program wrote is not known.
         ours = profile.trace.recorded.profiled is not None
         return Figure("first", DASH, f"first run: no warm-up{'' if ours else ' was recorded'}")
-    return Figure("first", duration(first), "first run, not profiled")
+    how = "profiled" if begins_cold(profile) else "not profiled"
+    return Figure("first", duration(first), f"first run, {how}")

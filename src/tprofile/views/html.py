@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from .startup import startup_sentences
 from .tables import Table, kernel_table, operator_table
-from .words import answer, fit, visible
+from .words import LINE, answer, cut, fit, visible
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -35,10 +36,12 @@ border:0;border-bottom:1px solid var(--jp-border-color2,#8884);background:none;c
 
 def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> str:
     """Return the figures and tables as HTML; every name in it is text, never markup."""
-    lines = answer(profile)
+    lines = [*answer(profile), *startup_sentences(profile)]
     parts = [f'<p class="tp-what">{_text(lines[0])}</p>']
     parts += [f"<p>{_text(line)}</p>" for line in lines[1:]]
-    parts += [f'<p class="tp-note">{_text(note)}</p>' for note in profile.summary.warnings]
+    parts += [
+        f'<p class="tp-note">{escape(cut(note, LINE))}</p>' for note in profile.summary.warnings
+    ]
     operators = operator_table(profile, sort, limit)
     if operators.rows:
         parts.append(_table(operators))

@@ -11,8 +11,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from .figures import details, figures, headline
-from .tables import column_words, operator_names, sorted_kernels, sorted_operators
-from .words import device_label, device_word, visible
+from .tables import (
+    BYTES,
+    bytes_column,
+    column_words,
+    operator_names,
+    sorted_kernels,
+    sorted_operators,
+)
+from .words import LINE, cut, device_label, device_word
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,8 +33,8 @@ MOST_BYTES = 130_000
 TABLE_BYTES = 40_000
 """Of each table, and of the strip, with the names that no earlier part has."""
 
-NAME, LINE, LABEL = 6_000, 1_000, 100
-"""Characters of a name in a table, of a sentence, and of a label in the chart or of a figure."""
+NAME, LABEL = 6_000, 100
+"""Characters of a name in a table, and of a label in the chart or of a figure."""
 
 LINES, WARNINGS_BYTES, DETAILS_BYTES = 20, 12_000, 6_000
 """Warnings and details that are kept: these many, in these many bytes."""
@@ -45,7 +52,7 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
     TprofileError where there is no such column.
     """
     names, left_out = _Names(), list[str]()
-    word = _cut(device_word(profile), LABEL)
+    word = cut(device_word(profile), LABEL)
     operators, sort = sorted_operators(profile, sort)
     kernels = sorted_kernels(profile)
     work = kernels["device_us"].sum() if len(kernels) else math.nan
@@ -54,7 +61,7 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
         "headline": _headline(profile),
         "details": _lines("details", details(profile), DETAILS_BYTES, left_out),
         "figures": [
-            {k: _cut(v, LABEL) for k, v in asdict(figure).items()} for figure in figures(profile)
+            {k: cut(v, LABEL) for k, v in asdict(figure).items()} for figure in figures(profile)
         ],
         "warnings": _lines("warnings", profile.summary.warnings, WARNINGS_BYTES, left_out),
         "device": word,
@@ -100,7 +107,7 @@ class _Names:
         if name is None:
             return None
         if name not in self._cut:
-            self._cut[name] = _cut(name, NAME)
+            self._cut[name] = cut(name, NAME)
         shown = self._cut[name]
         if shown not in self._index:
             self._index[shown] = len(self.shown)
@@ -121,26 +128,6 @@ class _Names:
         return sum(len(shown) > NAME for shown in self.shown)
 
 
-def _cut(text: str, most: int) -> str:
-    """Return a text as it can be shown: of more than `most` characters, both ends.
-
-    The result is longer than `most` where it was cut, by the words that say so. Of a long text
-    only the ends are looked at: some names are megabytes.
-    """
-    end = most // 2 - 10
-    if len(text) > most:
-        head, tail = visible(text[:end]), visible(text[-end:])
-        left = len(text) - 2 * end
-        # An escape takes the place of some of the characters that were to be kept.
-        more = "more than " if max(len(head), len(tail)) > end else ""
-    else:
-        head = tail = visible(text)
-        if len(head) <= most:
-            return head
-        left, more = len(head) - 2 * end, ""
-    return f"{head[:end]} … {more}{left:,} characters left out … {tail[-end:]}"
-
-
 def _number(value: float) -> int | float | None:
     """Return a number as short as JSON allows, at most three decimals; None for NaN."""
     if isinstance(value, int):
@@ -153,13 +140,13 @@ def _number(value: float) -> int | float | None:
 
 def _headline(profile: Profile) -> dict[str, str | None]:
     found = headline(profile)
-    return {"lead": found.lead, "text": _cut(found.text, LINE)}
+    return {"lead": found.lead, "text": cut(found.text, LINE)}
 
 
 def _lines(what: str, lines: Sequence[str], room: int, left_out: list[str]) -> list[str]:
     kept = []
     for line in lines[:LINES]:
-        shown = _cut(line, LINE)
+        shown = cut(line, LINE)
         room -= _bytes(shown) + 1
         if room < 0:
             break
@@ -176,9 +163,13 @@ def _operators(
     for key in ("calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us"):
         columns[key] = frame[key].tolist() if device or "device" not in key else None
     columns["spread"] = _told(frame["spread"])
-    table = _table(len(frame), sort, columns, {"name"}, names)
+    shown = bytes_column(frame, sort)
+    columns["self_bytes"] = frame[shown].tolist() if shown in frame else None
+    by = "self_bytes" if sort in BYTES else sort
+    table = _table(len(frame), by, columns, {"name"}, names)
     _say("operators", table, column_words(sort, word), left_out)
-    return table
+    of = None if shown not in frame else word if shown == BYTES[0] else "CPU"
+    return {**table, "bytes_of": of}
 
 
 def _kernels(
@@ -246,7 +237,7 @@ def _strip(
     lanes = [
         {
             "kind": lane.kind,
-            "label": _cut(lane.label or device_label(profile, lane.device), LABEL),
+            "label": cut(lane.label or device_label(profile, lane.device), LABEL),
             "rows": lane.rows,
             "streams": list(lane.streams) if lane.kind == "device" else None,
         }

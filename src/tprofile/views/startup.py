@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..units import duration, unit
 from .tables import Table
-from .words import duration, percent, unit, visible
+from .words import begins_cold, percent, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,11 +60,20 @@ class _Cold:
         return self.costs.groupby("cost")["cpu_us"].sum().sort_values(ascending=False)
 
 
-def startup_sentence(profile: Profile) -> str | None:
-    """Return what the first run cost, and its largest parts; None where it was not cold."""
-    cold = _cold(profile)
-    if cold is None:
-        return None
+def startup_sentences(profile: Profile, *, beside_table: bool = False) -> list[str]:
+    """Return what the first run cost, its largest parts, and what contains it; none if warm.
+
+    `beside_table` leaves out what `startup_table` says, where there is one.
+    """
+    lines, cold = [], _cold(profile)
+    if cold is not None and (cold.costs.empty or not beside_table):
+        lines.append(_sentence(cold))
+    if begins_cold(profile):
+        lines.append("the tables contain the first run")
+    return lines
+
+
+def _sentence(cold: _Cold) -> str:
     if cold.costs.empty:
         slower = cold.first_us > 2 * cold.later_us[-1]
         return f"{cold.runs}: " + (

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..errors import TprofileError
-from .words import DASH, bytes_unit, count, device_label, device_word, percent, unit
+from ..units import DASH, bytes_unit, unit
+from .words import count, device_label, device_word, percent
 
 if TYPE_CHECKING:
     from ..result import Profile
+
+
+BYTES = ("self_device_bytes", "self_cpu_bytes")
+"""Columns of the operators that there are where memory was recorded."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
         if column == lead and not device:
             _add_spread(frame, heads, columns)
     if told:
-        _add_bytes(frame["self_device_bytes" if device else "self_cpu_bytes"], runs, heads, columns)
+        _add_bytes(frame[bytes_column(frame, sort)], runs, heads, columns)
     title = f"Operators, per run, by {column_words(sort, word)}"
     return _table(title, heads, 1, [operator_names(frame), *columns], limit)
 
@@ -77,7 +82,12 @@ def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, 
     sort = sort or "self_device_us"
     if not has_device(frame):
         sort = {"self_device_us": "self_cpu_us", "device_us": "cpu_us"}.get(sort, sort)
-    sortable = [c for c in frame.columns if c.endswith("_us") or c in ("calls", "name")]
+    if sort in BYTES and sort not in frame:
+        raise TprofileError(
+            f"operators cannot be sorted by {sort!r}: memory was not recorded. Profile with "
+            "`--memory`, or `memory=True`."
+        )
+    sortable = [c for c in frame.columns if c.endswith(("_us", "_bytes")) or c in ("calls", "name")]
     if sort not in sortable:
         raise TprofileError(
             f"operators cannot be sorted by {sort!r}. Choose one of {', '.join(sortable)}."
@@ -110,6 +120,15 @@ def _add_bytes(values: pd.Series, runs: int, heads: list[str], columns: list[lis
     columns.append([fit.number(v) for v in values / runs])
 
 
+def bytes_column(frame: pd.DataFrame, sort: str) -> str:
+    """Return which bytes of the operators are shown, where memory was recorded.
+
+    Those of the device where there is device work, else of the CPU; or those that they are sorted
+    by.
+    """
+    return sort if sort in BYTES else BYTES[0] if has_device(frame) else BYTES[1]
+
+
 def has_device(operators: pd.DataFrame) -> bool:
     """Tell whether device work was recorded."""
     return bool(operators["self_device_us"].notna().any())
@@ -122,6 +141,8 @@ def column_words(column: str, word: str) -> str:
         "cpu_us": "CPU total",
         "self_device_us": f"self {word} time",
         "device_us": f"{word} total",
+        "self_device_bytes": f"self {word} bytes",
+        "self_cpu_bytes": "self CPU bytes",
     }.get(column, column)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .startup import startup_table
+from .startup import startup_sentences, startup_table
 from .tables import Table, kernel_table, operator_table
-from .words import answer, beginning, fit, visible, width
+from .words import LINE, answer, cut, fit, visible, width
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -16,10 +16,11 @@ COLUMNS = 100
 
 def text(profile: Profile, sort: str | None = None, limit: int | None = 15) -> str:
     """Return the figures and the tables, names cut in the middle where they do not fit."""
-    blocks = ["\n".join(_wrapped(line) for line in answer(profile))]
+    lines = [*answer(profile), *startup_sentences(profile, beside_table=True)]
+    blocks = ["\n".join(map(_wrapped, lines))]
     notes = [*profile.summary.warnings]
     if notes:
-        blocks.append("\n".join(_wrapped(f"! {visible(note)}", "  ") for note in notes))
+        blocks.append("\n".join(_wrapped(f"! {cut(note, LINE)}", "  ") for note in notes))
     if (startup := startup_table(profile)) is not None:
         table, remarks = startup
         blocks.append("\n".join([_drawn(table), *map(_wrapped, remarks)]))
@@ -42,11 +43,14 @@ def _wrapped(line: str, indent: str = "") -> str:
         if last.strip():
             lines.append(last)
             last = indent
-        while width(last + word) > COLUMNS:
-            head = beginning(word, COLUMNS - width(last))
-            lines.append(last + head)
-            last, word = indent, word[len(head) :]
-        last += word
+        # One pass over a word, for some are megabytes.
+        room = COLUMNS - width(last)
+        for c in word:
+            room -= width(c)
+            if room < 0:
+                lines.append(last)
+                last, room = indent, COLUMNS - width(indent) - width(c)
+            last += c
     return "\n".join([*lines, last])
 
 

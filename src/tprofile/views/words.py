@@ -4,72 +4,19 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ..units import DASH, amount, duration
 
 if TYPE_CHECKING:
     from ..analysis.summary import Summary
     from ..result import Profile
     from ..trace.recorded import Recorded
 
-DASH = "–"
-"""Stands for what was not measured."""
+LINE = 1_000
+"""Characters of a sentence, in which names may be megabytes."""
 
-_UNITS = (("s", 1e6), ("ms", 1e3), ("µs", 1.0), ("ns", 1e-3))
-_BYTES = (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0))
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit that suits a whole column, so that its numbers can be compared by eye."""
-
-    name: str
-    size: float
-    """In microseconds, or bytes."""
-    decimals: int = 2
-
-    def number(self, value: float | None) -> str:
-        """Return a value in this unit, without its name: one too small to print is not 0."""
-        if value is None or math.isnan(value):
-            return DASH
-        least = 10.0**-self.decimals
-        if 0 < abs(value) / self.size < least / 2:
-            return f"<{least:.{self.decimals}f}" if value > 0 else f">-{least:.{self.decimals}f}"
-        return f"{value / self.size:.{self.decimals}f}" if value else "0"
-
-
-def unit(us: Iterable[float | None]) -> Unit:
-    """Return the unit in which the largest of the given times has one to three digits."""
-    largest = max((abs(t) for t in us if t is not None and not math.isnan(t)), default=0.0)
-    least = _UNITS[-1] if largest else ("µs", 1.0)
-    name, size = next(((n, s) for n, s in _UNITS if largest >= s), least)
-    return Unit(name, size)
-
-
-def bytes_unit(values: Iterable[float | None]) -> Unit:
-    """Return the unit in which the largest of the given numbers of bytes is 1 or more."""
-    largest = max((abs(b) for b in values if b is not None and not math.isnan(b)), default=0.0)
-    name, size = next(((n, s) for n, s in _BYTES if largest >= s), _BYTES[-1])
-    return Unit(name, size, 0 if size == 1 else 2)
-
-
-def amount(number: float | None) -> str:
-    """Return a number of bytes with its unit."""
-    fit = bytes_unit([number])
-    return f"{fit.number(number)} {fit.name}"
-
-
-def duration(us: float | None) -> str:
-    """Return a time with three digits that count and its unit."""
-    if us is None or math.isnan(us):
-        return DASH
-    # As it will be written: 999.9 as 1000, for which there is a larger unit.
-    written = float(f"{us:.3g}")
-    fit = unit([written])
-    shown = abs(written / fit.size)
-    decimals = 0 if shown >= 100 else 1 if shown >= 10 else 2
-    return f"{us / fit.size:.{decimals}f} {fit.name}"
+NO_OPERATOR = "no torch operator was recorded"
 
 
 def percent(fraction: float | None) -> str:
@@ -117,6 +64,26 @@ def fit(text: str, columns: int) -> str:
         tail = beginning(text[::-1], columns - 1 - width(head))[::-1]
         text = f"{head}…{tail}"
     return text + " " * (columns - width(text))
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text as it can be shown: of more than `most` characters, both ends.
+
+    The result is longer than `most` where it was cut, by the words that say so. Of a long text
+    only the ends are looked at: some names are megabytes.
+    """
+    end = most // 2 - 10
+    if len(text) > most:
+        head, tail = visible(text[:end]), visible(text[-end:])
+        left = len(text) - 2 * end
+        # An escape takes the place of some of the characters that were to be kept.
+        more = "more than " if max(len(head), len(tail)) > end else ""
+    else:
+        head = tail = visible(text)
+        if len(head) <= most:
+            return head
+        left, more = len(head) - 2 * end, ""
+    return f"{head[:end]} … {more}{left:,} characters left out … {tail[-end:]}"
 
 
 def beginning(text: str, columns: int) -> str:
@@ -193,22 +160,23 @@ def _found_runs(profile: Profile) -> str:
 def answer(profile: Profile) -> list[str]:
     """Return the sentences that stand above everything: what was run, how long, how busy."""
     summary = profile.summary
-    lines = [what_ran(profile), *_walls(summary)]
+    lines = [what_ran(profile), *_walls(profile)]
     if not len(profile.trace):
         return [*lines, "nothing was profiled"]
     if not profile.complete:
         return [*lines, "the tables are of the run that was stopped, up to there"]
     if profile.operators.empty:
-        lines.append("no torch operator ran in it")
+        lines.append(NO_OPERATOR)
     if summary.reason is not None:
         said = "device not seen" if summary.verdict == "unknown" else "CPU only"
-        return [*lines, f"{said}: {visible(summary.reason)}"]
-    lines.append(" · ".join([*devices_busy(profile), *_launches(summary)]))
-    return [*lines, *peak(summary)]
+        lines.append(f"{said}: {visible(summary.reason)}")
+    else:
+        lines.append(" · ".join([*devices_busy(profile), *_launches(summary)]))
+    return [*lines, *memory(profile)]
 
 
-def _walls(summary: Summary) -> list[str]:
-    parts = []
+def _walls(profile: Profile) -> list[str]:
+    summary, parts = profile.summary, []
     if summary.wall_source == "unprofiled":
         spread = f" ±{percent(summary.wall_spread)} %" if summary.wall_spread is not None else ""
         said = f"not profiled{after_others(summary)}{spread}"
@@ -216,10 +184,24 @@ def _walls(summary: Summary) -> list[str]:
         if summary.profiled_wall_us is not None:
             parts.append(f"{duration(summary.profiled_wall_us)} profiled")
     elif summary.wall_source == "profiled":
-        parts.append(f"wall {duration(summary.wall_us)} per run, under the profiler")
-    if summary.first_run_us is not None:
+        parts.append(f"wall {duration(summary.wall_us)} per run{after_first(profile)}")
+    # What is said of start-up tells how long the first run of a cold profile took.
+    if summary.first_run_us is not None and not begins_cold(profile):
         parts.append(f"first run {duration(summary.first_run_us)}")
     return [" · ".join(parts)] if parts else []
+
+
+def after_first(profile: Profile) -> str:
+    """Return what to add to a time per run that was taken under the profiler."""
+    return f"{' after the first' if begins_cold(profile) else ''}, under the profiler"
+
+
+def begins_cold(profile: Profile) -> bool:
+    """Tell whether the first profiled run was the first of all, and later ones can be told from it.
+
+    The figures are then of the later ones.
+    """
+    return profile.trace.recorded.asked_warmup == 0 and profile.summary.first_run_us is not None
 
 
 def after_others(summary: Summary) -> str:
@@ -242,11 +224,18 @@ def devices_busy(profile: Profile) -> list[str]:
     return lines
 
 
-def peak(summary: Summary) -> list[str]:
-    """Return the sentence about memory, if it was recorded."""
-    if summary.peak_device_bytes is None:
-        return []
-    return [f"at most {amount(summary.peak_device_bytes)} of device memory allocated in a run"]
+def memory(profile: Profile) -> list[str]:
+    """Return the sentences about memory, if it was recorded."""
+    peak, lines = profile.summary.peak_device_bytes, []
+    if peak is not None:
+        lines.append(f"at most {amount(peak)} of device memory allocated in a run")
+    if profile.trace.recorded.memory:
+        if peak is None and profile.memory.empty:
+            lines.append("no device memory was allocated")
+        elif peak is None:
+            lines.append("the peak of device memory is not known")
+        lines.append("with memory, torch records the cell's own thread and those of autograd alone")
+    return lines
 
 
 def _launches(summary: Summary) -> list[str]:
