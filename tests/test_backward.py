@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
@@ -244,23 +243,20 @@ def test_arguments_are_asked_only_of_what_may_run_again() -> None:
     assert asked == [2, 6]
 
 
-def test_many_threads_take_no_longer_than_few() -> None:
-    def seconds(threads: int) -> float:
-        each = 8000 // threads // 2
-        events = []
-        for t in range(threads):
-            for i in range(each):
-                at = 4 * (t * each + i)
-                events.append(ahead("mm", at, 1, t * each + i + 1, tid=9 + t))
-                events += node("MmBackward0", at + 2, 1, t * each + i + 1, seq=i, thread=t + 1)
-        one = profile(*events)
-        assert (one.trace.name == 0).sum() == 4000
-        begin = time.perf_counter()
-        assert (one.events["forward"] != NONE).sum() == 8000
-        return time.perf_counter() - begin
-
-    few = min(seconds(1) for _ in range(3))
-    assert min(seconds(400) for _ in range(3)) < 5 * few
+def test_many_threads_are_told_apart() -> None:
+    # GIVEN as many threads as a notebook makes in a day, each with the same numbers
+    events = []
+    for t in range(400):
+        for i in range(10):
+            at = 4 * (t * 10 + i)
+            events.append(ahead("mm", at, 1, t * 10 + i + 1, tid=9 + t))
+            events += node("MmBackward0", at + 2, 1, t * 10 + i + 1, seq=i, thread=t + 1)
+    frame = profile(*events).events
+    tied = frame[frame["forward"] != NONE]
+    assert len(tied) == 8000
+    # THEN each node is tied to the operator just before it
+    ahead_us = frame["start_us"].to_numpy()[tied["forward"].to_numpy()]
+    assert (tied["start_us"].to_numpy() - ahead_us == 2).all()
 
 
 # --- against torch

@@ -176,7 +176,7 @@ def _sums(found: Attribution, code: Ints) -> _Sums:
     inside = (whose != NONE) & (cost[whose] != _OUTSIDE) & (found.runs.at(start) != NONE)
     whose, start, end = whose[inside], start[inside], end[inside]
     run = found.runs.at(start)
-    ns = table(whose, run, _once(start, np.minimum(end, found.runs.end_ns[run])))
+    ns = table(whose, run, _once(start, np.minimum(end, found.runs.end_ns[run]), key[whose]))
     # What no thread spent in anything recorded; other threads' waits are covered by their cause.
     outside = found.runs.end_ns - found.runs.start_ns - ns.sum(axis=0)
     ns[cost[first] == _OUTSIDE] = outside
@@ -242,9 +242,12 @@ def _lanes(found: Attribution) -> Ints:
     )
     is_copy = np.arange(len(both)) >= len(calls)
     call = climb(tried.parent, np.arange(len(both)), is_copy)[is_copy]
-    which, thread = np.nonzero(call.reshape(len(loose), len(at)) != NONE)
+    # Of calls in several threads the first: how threads are numbered says nothing.
+    row = np.where(call == NONE, len(trace), both[call]).reshape(len(loose), len(at))
+    thread = row.argmin(axis=1) if len(at) else np.zeros(0, np.int64)
+    lies = row.min(axis=1, initial=len(trace)) < len(trace)
     lane[loose] = lane[np.searchsorted(table, found.runs.rows[0])]
-    lane[loose[which]] = at[thread]
+    lane[loose[lies]] = at[thread[lies]] if len(at) else lane[loose[lies]]
     return lane
 
 
@@ -265,9 +268,11 @@ def _stretches(
     return whose[:-1][same], time[:-1][same], time[1:][same]
 
 
-def _once(start: Ints, end: Ints) -> Ints:
-    """Return the time of each interval that no earlier one covers."""
-    order = np.argsort(start, kind="stable")
+def _once(start: Ints, end: Ints, rank: Ints) -> Ints:
+    """Return the time of each interval that no earlier one covers, nor of those that start with it
+    a longer one or one of lower rank.
+    """
+    order = np.lexsort((rank, -end, start))
     reach = np.maximum.accumulate(end[order])
     covered = np.maximum(np.r_[start[order][:1], reach[:-1]], start[order])
     once = np.empty(len(start), np.int64)
