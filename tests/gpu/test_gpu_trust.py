@@ -102,6 +102,26 @@ def test_a_graph_is_its_launchs(tmp_path: Path) -> None:
     assert not [w for w in told if "without" in w]
 
 
+def test_a_backward_pass_is_tied_to_its_forward() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).cuda()
+    data = torch.randn(32, 64, device="cuda")
+    profile = tprofile.run(lambda: model(data).sum().backward(), repeat=2)
+    events = profile.events
+    names = events["name"].to_numpy()
+    tied = events[events["forward"] >= 0]
+    kernels = tied[tied["category"] == "kernel"]
+    ties = set(zip(tied["name"], names[tied["forward"]], strict=True))
+    assert {
+        ("AddmmBackward0", "aten::addmm"),
+        ("ReluBackward0", "aten::relu"),
+        ("SumBackward0", "aten::sum"),
+    } <= ties
+    # What a node launches belongs to it, and nothing of a forward pass to another one.
+    assert len(kernels) > 0
+    assert {names[row] for row in kernels["forward"]} <= {name for _, name in ties}
+    assert not [name for name, _ in ties if name in ("aten::addmm", "aten::linear")]
+
+
 def test_profiles_of_this_process_are_counted() -> None:
     one = tprofile.run(small).summary.earlier_profiles
     assert one is not None
