@@ -85,7 +85,7 @@ def nest(group: Ints, start: Ints, end: Ints) -> Nesting:
         pointer[active] = pointer[pointer[active]]
         active = active[pointer[active] >= 0]
         active = active[ends[pointer[active]] < need[active]]
-    depth = _depths(pointer)
+    depth = depths(pointer)
     back = np.empty(n, np.int64)
     back[order] = np.arange(n)
     parent = np.where(pointer >= 0, order[pointer], NONE) if n else pointer
@@ -94,7 +94,7 @@ def nest(group: Ints, start: Ints, end: Ints) -> Nesting:
     )
 
 
-def _depths(parent: Ints) -> Ints:
+def depths(parent: Ints) -> Ints:
     """Count ancestors, twice as far in each round."""
     depth = (parent >= 0).astype(np.int64)
     ancestor = parent.copy()

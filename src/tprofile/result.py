@@ -10,6 +10,7 @@ from .analysis import memory, startup, tables
 from .analysis.attribution import Attribution, attribute
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
+from .analysis.tree import tree
 from .errors import TprofileError
 from .files import whole_file
 from .trace import Trace
@@ -91,6 +92,16 @@ class Profile:
 
     def _operators(self, by: str | None = None) -> pd.DataFrame:
         return memory.operators(self._found, tables.operators(self._found, by), by)
+
+    @property
+    def tree(self) -> pd.DataFrame:
+        """The calls as a tree, a row per node: `id, parent, depth, name, calls, self_cpu_us,
+        cpu_us, self_device_us, device_us`.
+
+        Calls of a name under the same node are one node; parents come first. Sums over the runs.
+        Device time is that of what the calls launched, graphs included.
+        """
+        return self._frame("tree", lambda: tree(self._found))
 
     @property
     def kernels(self) -> pd.DataFrame:

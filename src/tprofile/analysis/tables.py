@@ -51,7 +51,7 @@ class Grouped:
 def group(found: Attribution, by: str | None = None) -> Grouped:
     """Return the rows of `operators`: a name, annotations apart, and a value of `by`."""
     trace, table = found.trace, found.table
-    names, name_of = _step_names(trace.names)
+    names, name_of = step_names(trace.names)
     key_parts = [name_of[trace.name[table]], trace.category_is("user_annotation")[table]]
     labels = None
     if by is not None:
@@ -72,8 +72,8 @@ def group(found: Attribution, by: str | None = None) -> Grouped:
         first=first,
         once=once[mine],
         merged=merged[mine],
-        name=_texts(names[name_of[trace.name[table[mine][first]]]]),
-        label=_texts(label) if label is not None and label.dtype == object else label,
+        name=texts(names[name_of[trace.name[table[mine][first]]]]),
+        label=texts(label) if label is not None and label.dtype == object else label,
     )
 
 
@@ -152,8 +152,8 @@ def kernels(found: Attribution) -> pd.DataFrame:
     spread = Spread(found, rows, index, len(distinct)).of(trace.duration_ns[rows])
     frame = pd.DataFrame(
         {
-            "name": _texts(trace.names[trace.name[at]]),
-            "operator": _texts(trace.names[i] if i != NONE else None for i in by),
+            "name": texts(trace.names[trace.name[at]]),
+            "operator": texts(trace.names[i] if i != NONE else None for i in by),
             "device": trace.device[at],
             "stream": trace.stream[at],
             "calls": np.bincount(index, minlength=len(distinct)),
@@ -172,7 +172,7 @@ def kernels(found: Attribution) -> pd.DataFrame:
     return _sorted(frame.assign(**_launch_columns(found, rows, index)), ["device_us"])
 
 
-def _texts(values: Iterable[str | None]) -> pd.Series:
+def texts(values: Iterable[str | None]) -> pd.Series:
     """Return a column of Python strings and None, which pandas 3 would make its own of and NaN."""
     return pd.Series(list(values), dtype=object)
 
@@ -197,7 +197,7 @@ def _launch_columns(found: Attribution, rows: Ints, index: Ints) -> dict[str, ob
     known = seen["time"].where(seen["occupancy"].notna())
     return {
         **{
-            key: _texts(
+            key: texts(
                 v if one and isinstance(v, str) else None
                 for v, one in zip(firsts[key], same[key], strict=True)
             )
@@ -299,7 +299,7 @@ def devices(found: Attribution, wall_us: float | None) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "device": numbers,
-            "name": _texts(names.get(int(i)) for i in numbers),
+            "name": texts(names.get(int(i)) for i in numbers),
             "busy_us": busy,
             "busy_fraction": np.minimum(busy / wall_us, 1) if wall_us else np.nan,
             "kernels_us": per_run("kernel") if len(numbers) else busy,
@@ -335,7 +335,7 @@ def events(found: Attribution) -> pd.DataFrame:
     trace = found.trace
     return pd.DataFrame(
         {
-            "name": _texts(trace.names[trace.name]),
+            "name": texts(trace.names[trace.name]),
             "category": _categories(trace, trace.category),
             "start_us": trace.start_ns / 1000,
             "duration_us": trace.duration_ns / 1000,
@@ -384,14 +384,14 @@ def _key(by: str) -> Callable[[Attribution, Ints], _Keyed]:
     return _KEYS[by]
 
 
-def _step_names(names: np.ndarray) -> tuple[np.ndarray, Ints]:
+def step_names(names: np.ndarray) -> tuple[np.ndarray, Ints]:
     """Return names with all ProfilerStep#N as one, and for each name code its code in these."""
     return encode(["ProfilerStep*" if n.startswith("ProfilerStep#") else n for n in names])
 
 
 def _categories(trace: Trace, category: Ints) -> pd.Series:
     # With one more, so that there is one to index in a trace of nothing.
-    return _texts(np.array([*trace.categories, ""], object)[category])
+    return texts(np.array([*trace.categories, ""], object)[category])
 
 
 def _sorted(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
