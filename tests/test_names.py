@@ -129,7 +129,7 @@ def test_imports_run_one_way(module: str) -> None:
             "pandas",
             {
                 *("analysis.tables", "analysis.summary", "analysis.memory", "analysis.startup"),
-                "analysis.tree",
+                *("analysis.tree", "analysis.chain"),
                 "views.tables",
             },
         ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .analysis import memory, startup, tables
 from .analysis.attribution import Attribution, attribute
+from .analysis.chain import chain
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
 from .analysis.tree import tree
@@ -167,6 +168,19 @@ class Profile:
         launch), and the operator of the forward pass whose backward it is part of.
         """
         return self._frame("events", lambda: tables.events(self._found))
+
+    def chain(self, kernel: int | str) -> pd.DataFrame:
+        """Return what led to a kernel, copy or set, the outermost first: `level, name, start_us,
+        duration_us, delay_us, waited_for, event`.
+
+        `kernel` is a row of `events`, or a name, which stands for its longest call. `level` is
+        `forward` (the operator whose backward this is), `annotation`, `operator`, `launch`, or, of
+        the work itself, `kernel`, `copy` or `set`. `delay_us` is from the start of the launch to
+        that of the work, NaN where it is not known; `waited_for` the work on the same stream that
+        was not over when this was launched, or None; `event` the row of `events`. Raises
+        TprofileError for what is no such work.
+        """
+        return chain(self._found, kernel)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # torch's own record cannot be pickled; the file that it would be saved as says the same.
