@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 NONE = -1
 """Stands in integer columns for "there is none": a root has no parent, a host event no stream."""

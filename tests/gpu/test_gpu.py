@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from by_hand import hand_profiled
 
 import tprofile
 from tprofile.analysis.strip import KINDS
@@ -98,19 +99,8 @@ def test_frames_survive_the_file(tmp_path: Path) -> None:
     assert 'fwd "quoted"\n\\ <b>名前</b>' in loaded.operators["name"].tolist()
 
 
-def hand_profiled(step: Callable[[], object]) -> torch.profiler.profile:
-    for _ in range(3):
-        step()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(record_shapes=True) as profile:
-        for _ in range(3):
-            step()
-        torch.cuda.synchronize()
-    return profile
-
-
 def test_tables_equal_those_of_torch() -> None:
-    profile = hand_profiled(training_step())
+    profile = hand_profiled(training_step(), record_shapes=True)
     mine = tprofile.load(profile)
     operators = mine.operators
     # torch counts kernels under the profiler's own overhead rows; those are not the user's.
@@ -180,7 +170,7 @@ OVERHEAD = {
 def test_memory_and_file_give_the_same_categories(tmp_path: Path) -> None:
     # GIVEN one recording, read from memory and as torch itself writes it
     step = training_step()
-    profile = hand_profiled(lambda: (step(), torch.zeros(8, device="cuda"))[1])
+    profile = hand_profiled(lambda: (step(), torch.zeros(8, device="cuda"))[1], record_shapes=True)
     live = tprofile.load(profile).events
     profile.export_chrome_trace(path := str(tmp_path / "torch.json"))
     filed = tprofile.load(path).events

@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from by_hand import hand_profiled
 
 import tprofile
 from tprofile.analysis import memory
@@ -80,19 +81,8 @@ def test_a_run_that_begins_with_a_release_has_the_level_before_it() -> None:
     assert profile.runs["peak_device_bytes"].tolist() == peaks[-3:]
 
 
-def hand_profiled(step: Callable[[], object]) -> torch.profiler.profile:
-    for _ in range(3):
-        step()
-    torch.cuda.synchronize()
-    with torch.profiler.profile(profile_memory=True) as profile:
-        for _ in range(3):
-            step()
-        torch.cuda.synchronize()
-    return profile
-
-
 def test_bytes_of_operators_are_those_of_torch() -> None:
-    profile = hand_profiled(training_step())
+    profile = hand_profiled(training_step(), profile_memory=True)
     mine = tprofile.load(profile)
     # The profiler's own overhead is no operator, and allocates nothing.
     frame = mine.operators.query("category != 'overhead'")
@@ -126,7 +116,7 @@ def test_bytes_of_operators_are_those_of_torch() -> None:
 
 def test_memory_and_file_give_the_same_changes(tmp_path: Path) -> None:
     # GIVEN one recording, read from memory and as torch itself writes it
-    profile = hand_profiled(training_step())
+    profile = hand_profiled(training_step(), profile_memory=True)
     live = tprofile.load(profile).memory
     profile.export_chrome_trace(path := str(tmp_path / "torch.json"))
     filed = tprofile.load(path).memory

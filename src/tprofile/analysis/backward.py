@@ -12,13 +12,11 @@ from msgspec import Meta, Struct
 
 from ..intervals import NONE, Ints, climb, number
 from ..trace import Trace
+from ..trace.build import nanoseconds
 from .attribution import Attribution, Mask
 
 _ENGINE = "autograd::engine::evaluate_function: "
 """What the name of every node begins with when autograd's engine runs it."""
-
-_LAST_US = 2**61 // 1000
-"""No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
 
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -43,6 +41,10 @@ class _Flow(Struct, gc=False):
     pid: _Whole | str = 0
     tid: _Whole | str = 0
     ts: Decimal = Decimal(0)
+
+
+_End = tuple[int | str, int | str, int]
+"""Process, thread and nanoseconds of an arrow's end."""
 
 
 def forward(found: Attribution) -> Ints:
@@ -139,8 +141,8 @@ def _nothing() -> _Pairs:
 def _drawn(trace: Trace) -> _Pairs:
     """Return what arrows tie that are drawn from place to place, as in a file of torch's."""
     decode = msgspec.json.Decoder(_Flow).decode
-    begins: dict[int | str, _Flow] = {}
-    ends: dict[int | str, _Flow] = {}
+    begins: dict[int | str, _End] = {}
+    ends: dict[int | str, _End] = {}
     for line in trace.others:
         if b"fwdbwd" not in line:
             continue
@@ -148,8 +150,9 @@ def _drawn(trace: Trace) -> _Pairs:
             flow = decode(line)
         except msgspec.ValidationError:
             continue
-        if flow.cat == "fwdbwd" and flow.ph in ("s", "f") and _is_time(flow.ts):
-            (begins if flow.ph == "s" else ends)[flow.id] = flow
+        at = nanoseconds(flow.ts)
+        if flow.cat == "fwdbwd" and flow.ph in ("s", "f") and at is not None:
+            (begins if flow.ph == "s" else ends)[flow.id] = flow.pid, flow.tid, at
     ids = [one for one in begins if one in ends]
     rows = np.flatnonzero(trace.category_is("cpu_op"))
     # Of operators that start at once, the last is the innermost: it is the one that made the node.
@@ -159,27 +162,19 @@ def _drawn(trace: Trace) -> _Pairs:
     return first[both], second[both]
 
 
-def _is_time(us: Decimal) -> bool:
-    try:
-        return us.is_finite() and abs(us) < _LAST_US
-    except ArithmeticError:
-        # To compare some numbers is too much for a Decimal already.
-        return False
-
-
-def _at(trace: Trace, rows: Ints, flows: list[_Flow], *, last: bool) -> Ints:
+def _at(trace: Trace, rows: Ints, ends: list[_End], *, last: bool) -> Ints:
     """Return the operator that starts where each arrow has its end, or `NONE`."""
-    if not len(rows) or not flows:
-        return np.full(len(flows), NONE)
+    if not len(rows) or not ends:
+        return np.full(len(ends), NONE)
     named = {text: lane for lane, text in trace.lanes.items()}
 
     def lane(value: int | str) -> int:
         return value if isinstance(value, int) else named.get(value, NONE)
 
     key = number(
-        np.r_[trace.process[rows], [lane(flow.pid) for flow in flows]],
-        np.r_[trace.thread[rows], [lane(flow.tid) for flow in flows]],
-        np.r_[trace.start_ns[rows], [round(f.ts * 1000) - trace.base_ns for f in flows]],
+        np.r_[trace.process[rows], [lane(pid) for pid, _, _ in ends]],
+        np.r_[trace.thread[rows], [lane(tid) for _, tid, _ in ends]],
+        np.r_[trace.start_ns[rows], [ns - trace.base_ns for _, _, ns in ends]],
     )
     order = np.argsort(key[: len(rows)], kind="stable")
     ordered, wanted = key[: len(rows)][order], key[len(rows) :]

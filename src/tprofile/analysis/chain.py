@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..errors import TprofileError
 from ..intervals import NONE, Ints
-from ..trace import marks
+from ..trace import DEVICE_WORK, marks
 from . import tables
 from .attribution import Attribution
 from .backward import forward
@@ -23,8 +23,6 @@ _LEVELS = {
 }
 """What an event is to a reader, by its category; a call of the runtime or driver is a launch."""
 
-_OURS = (marks.RUN, marks.SYNCHRONIZE, marks.BEFORE)
-
 
 def chain(found: Attribution, kernel: int | str) -> pd.DataFrame:
     """Return a row per step, the outermost first, as `Profile.chain` describes it."""
@@ -33,7 +31,7 @@ def chain(found: Attribution, kernel: int | str) -> pd.DataFrame:
     rows = [work]
     while (above := int(found.parent[rows[-1]])) != NONE:
         rows.append(above)
-    rows = [row for row in rows[::-1] if trace.names[trace.name[row]] not in _OURS]
+    rows = [row for row in rows[::-1] if trace.names[trace.name[row]] not in marks.KEPT]
     levels = [_LEVELS.get(trace.categories[trace.category[row]], "launch") for row in rows]
     if (ahead := int(forward(found)[work])) != NONE:
         rows, levels = [ahead, *rows], ["forward", *levels]
@@ -94,7 +92,7 @@ def _blocker(found: Attribution, work: int) -> str | None:
         return None
     # Of the profiled runs or not: a stream does one after the other.
     before: Ints = np.flatnonzero(
-        trace.category_is("kernel", "gpu_memcpy", "gpu_memset")
+        trace.category_is(*DEVICE_WORK)
         & (trace.device == trace.device[work])
         & (trace.stream == trace.stream[work])
         & (trace.start_ns < trace.start_ns[work])

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from ..intervals import NONE, Ints, nest, number, union
+from ..intervals import NONE, Floats, Ints, nest, number, union
 from ..trace import DEVICE_WORK, Trace
 from ..units import duration
 from .attribution import Attribution, Mask
-from .spread import Floats, largest_change, outliers, outlying_runs
+from .spread import largest_change, outliers, outlying_runs
 from .startup import marginal
 
 _LAUNCHES = re.compile(

@@ -12,16 +12,13 @@ import numpy as np
 import pandas as pd
 from msgspec import Meta, Struct
 
-from ..intervals import NONE, Ints, number
+from ..intervals import NONE, Floats, Ints, number
 from ..trace import INSTANT, marks
 from . import tables
 from .attribution import Attribution, Mask
-from .spread import Floats
 
 _HOST_TYPES = (0, 2, 5)
 """What torch counts as the CPU: its device types CPU, MKLDNN and IDEEP."""
-
-_MARKS = (marks.RUN, marks.SYNCHRONIZE, marks.BEFORE)
 
 _Size = Annotated[int, Meta(ge=-(2**52), le=2**52)]
 """Bytes of which a float64 still tells each: more than any device has."""
@@ -109,8 +106,7 @@ def _changes(found: Attribution) -> Changes:
 def _decoded(found: Attribution, name: str, kind: type[_T]) -> list[tuple[int, _T | None]]:
     """Return the instants of a name with their arguments, None where these make no sense."""
     trace = found.trace
-    named = np.array([one == name for one in trace.names] or [False])
-    rows = np.flatnonzero(trace.category_is(INSTANT) & named[trace.name])
+    rows = np.flatnonzero(trace.category_is(INSTANT) & trace.name_is(name.__eq__))
     decode = msgspec.json.Decoder(kind).decode
     result: list[tuple[int, _T | None]] = []
     for row in rows.tolist():
@@ -132,7 +128,7 @@ def _owners(found: Attribution, rows: Ints) -> Ints:
     in at that time, too.
     """
     trace = found.trace
-    ours = np.array([name in _MARKS for name in trace.names] or [False])[trace.name]
+    ours = trace.name_is(marks.KEPT.__contains__)
     owning = trace.category_is("cpu_op", "user_annotation") & ~ours
     around = found.table[owning[found.table]]
     every = np.r_[around, rows]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..intervals import NONE, Ints
+from ..intervals import NONE, Floats, Ints
 from .attribution import Attribution, Mask
-
-Floats = NDArray[np.float64]
 
 FEWEST = 3
 """Of two runs that differ, neither is the odd one."""

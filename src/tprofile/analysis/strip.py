@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import NONE, Ints, climb, number, union
+from ..intervals import NONE, Floats, Ints, climb, number, union
 from ..trace import Trace
 from .attribution import Attribution, Mask
 
@@ -31,7 +31,6 @@ _WAITS = re.compile(
     r"(cuda|hip|cu)((Device|Ctx|Stream|Event)Synchronize|Memcpy(?!\w*Async))\w*"
 ).fullmatch
 
-Floats = NDArray[np.float64]
 Objects = NDArray[np.object_]
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from ..errors import TprofileError
-from ..intervals import NONE, Ints, climb, number, union
+from ..intervals import NONE, Floats, Ints, climb, number, union
 from ..trace import Trace, encode
 from . import arguments
 from .attribution import Attribution, Mask
 from .backward import forward
 from .doubts import unmatched_launches
-from .spread import Floats, Spread, outlying_runs
+from .spread import Spread, outlying_runs
 
 MEASURES = ("self_cpu", "cpu", "self_device", "device")
 """What `operators` says of each row: its sum over the runs, and how that differs by run."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from ..intervals import NONE, Ints, climb, depths, number
+from ..intervals import NONE, Floats, Ints, climb, depths, number
 from . import tables
-from .attribution import Attribution
+from .attribution import Attribution, Mask
 
 
 def tree(found: Attribution) -> pd.DataFrame:
@@ -44,7 +43,7 @@ def tree(found: Attribution) -> pd.DataFrame:
     of = node[climb(found.nesting.parent, np.arange(len(table)), merged)]
     own = found.counted[table] & (of != NONE)
 
-    def total(values: Ints, calls: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def total(values: Ints, calls: Mask) -> Floats:
         return np.bincount(of[calls], values[table[calls]], len(above)) / 1000
 
     figures = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import numpy as np
 from ..intervals import NONE, Ints
 from .columns import DEVICE_LANES, Details, Trace, encode
 from .recorded import Recorded
+
+_LAST_US = 2**61 // 1000
+"""No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
 
 
 def build(
@@ -101,3 +105,12 @@ def integers(values: Sequence[int] | Ints) -> Ints:
         return np.asarray(values, np.int64).reshape(-1)
     except OverflowError:
         return np.array([(v + 2**63) % 2**64 - 2**63 for v in values], np.int64)
+
+
+def nanoseconds(us: Decimal) -> int | None:
+    """Return microseconds in whole nanoseconds; None for what is no valid time."""
+    try:
+        # To compare some numbers is too much for a Decimal already.
+        return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
+    except ArithmeticError:
+        return None

@@ -11,3 +11,6 @@ SYNCHRONIZE = "tprofile::synchronize"
 
 BEFORE = "tprofile::each"
 """Around what resets the state ahead of a run: in no run, so in no figure."""
+
+KEPT = (RUN, SYNCHRONIZE, BEFORE)
+"""Those that stand in a recorded trace."""

@@ -15,7 +15,7 @@ from msgspec import Meta, Raw, Struct
 
 from ..errors import TprofileError
 from ..intervals import Ints
-from .build import build
+from .build import build, nanoseconds
 from .collector import collector_paused
 from .columns import ARROW, DEVICE_LANES, INSTANT, Trace
 from .mend import fault, mends
@@ -27,9 +27,6 @@ _EXACT_US = 2.0**43
 
 _EXACT_SPAN_US = 2.0**36
 """Below this many microseconds, such a float64 times 1000 still rounds to the right one."""
-
-_LAST_US = 2**61 // 1000
-"""No valid time is beyond it, so that the difference of two, in nanoseconds, fits in int64."""
 
 _NO_ARGS = Raw(b"{}")
 _NULL = Raw(b"null")
@@ -289,10 +286,9 @@ def _plain(values: Sequence[_Number]) -> TypeGuard[list[float]]:
 def _nanoseconds(written: Raw) -> int | None:
     try:
         us = decimal.Decimal(bytes(written).decode().strip('"').replace("null", "0"))
-        # To compare some numbers is too much for a Decimal already.
-        return round(us * 1000) if us.is_finite() and abs(us) < _LAST_US else None
     except ArithmeticError:
         return None
+    return nanoseconds(us)
 
 
 def _ids(raws: list[Raw]) -> list[_Ids]:
