@@ -20,7 +20,7 @@ MODULES = sorted(
 
 def test_public_names() -> None:
     assert sorted(tprofile.__all__) == [
-        "Profile", "Summary", "TprofileError", "__version__", "last", "load",
+        "Finding", "Profile", "Summary", "TprofileError", "__version__", "last", "load",
         "load_ipython_extension", "record", "run", "unload_ipython_extension",
     ]  # fmt: skip
     assert dir(tprofile) == sorted(tprofile.__all__)

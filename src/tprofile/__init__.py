@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .analysis.finding import Finding
     from .analysis.summary import Summary
     from .errors import TprofileError
     from .profiling import last, load, record, run
     from .result import Profile
 
 _HOMES = {
+    "Finding": "analysis.finding",
     "Profile": "result",
     "Summary": "analysis.summary",
     "TprofileError": "errors",
@@ -23,6 +25,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Finding",
     "Profile",
     "Summary",
     "TprofileError",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .analysis import memory, startup, tables
 from .analysis.attribution import Attribution, attribute
 from .analysis.chain import chain
+from .analysis.finding import Finding
+from .analysis.findings import findings
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
 from .analysis.tree import tree
@@ -41,6 +43,17 @@ class Profile:
     def summary(self) -> Summary:
         """Figures per run (medians), with what was not measured as None."""
         return summarize(self._found)
+
+    @cached_property
+    def _findings(self) -> tuple[Finding, ...]:
+        return tuple(findings(self._found, self.summary))
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What holds the code back, or spoils the record: the largest gain first, then those
+        without one. None in a healthy run.
+        """
+        return list(self._findings)
 
     @cached_property
     def strip(self) -> Strip | None:
