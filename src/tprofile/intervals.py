@@ -161,3 +161,24 @@ def number(*columns: NDArray[Any]) -> Ints:
         _, key = np.unique(key, return_inverse=True)
         key = key.reshape(-1)
     return key
+
+
+def merge(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the same stretch of time as intervals in order that neither touch nor overlap."""
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    begins = np.r_[True, start[1:] > reach[:-1]][: len(start)]
+    ends = np.r_[begins[1:], True][: len(start)]
+    return start[begins], reach[ends]
+
+
+def measure(start: Ints, end: Ints, begin: Ints, finish: Ints) -> Ints:
+    """Return how much of each [begin, finish) is in intervals, which are as `merge` gives them."""
+    before = np.r_[0, np.cumsum(end - start)]
+
+    def until(time: Ints) -> Ints:
+        at = np.searchsorted(start, time, "right")
+        beyond = np.maximum(end[at - 1] - time, 0) if len(end) else 0
+        return before[at] - np.where(at > 0, beyond, 0)
+
+    return until(finish) - until(begin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,36 +130,58 @@ def _work(trace: Trace) -> Mask:
     return trace.category_is(*DEVICE_WORK)
 
 
-def _lost(found: Attribution) -> list[str]:
+@dataclass(frozen=True)
+class Lost:
+    """Launches without work in the record, by where they are among all."""
+
+    of: int
+    """How many launches there are."""
+    head: int
+    """The first ones, before any with work."""
+    between: int
+    tail: int
+    """The last ones, after any with work, where they are so many that the record ends early."""
+    names: str
+    """Names of the calls, the most frequent first."""
+    before: str
+    """When the record ends, in words."""
+
+
+def lost_launches(found: Attribution) -> Lost:
+    """Return how many launches have no work in the record: none where it has no work at all."""
     launches = np.flatnonzero(_launches(found))
     lost = unmatched_launches(found)[launches]
     kept = np.flatnonzero(~lost)
     n, missing = len(launches), int(lost.sum())
     # Where nothing of a device is in the record, there is no figure to doubt.
     if not missing or not _work(found.trace).any():
-        return []
-    names = _names(found, launches[lost])
+        return Lost(n, 0, 0, 0, "", "")
     head, tail = (int(kept[0]), n - 1 - int(kept[-1])) if len(kept) else (0, 0)
     if missing - head - tail > _MOST_LOST * (n - head - tail):
         head = tail = 0
-    told = []
-    if tail >= _TAIL:
+    tail = tail if tail >= _TAIL else 0
+    before = _before_the_last(found, launches)
+    return Lost(n, head, missing - head - tail, tail, _names(found, launches[lost]), before)
+
+
+def _lost(found: Attribution) -> list[str]:
+    lost = lost_launches(found)
+    n, told = lost.of, []
+    if lost.tail:
         told.append(
-            f"the device's record ends {_before_the_last(found, launches)}: the last {tail:,} of "
+            f"the device's record ends {lost.before}: the last {lost.tail:,} of "
             f"{n:,} launches have no work in it (the profiler's buffer was full, or it was stopped "
             "too soon): profile fewer iterations"
         )
-    else:
-        tail = 0
-    if head:
+    if lost.head:
         told.append(
-            f"the device's record begins late: the first {head:,} of {n:,} launches {_have(head)} "
-            "no work in it, and what they started is in no figure"
+            f"the device's record begins late: the first {lost.head:,} of {n:,} launches "
+            f"{_have(lost.head)} no work in it, and what they started is in no figure"
         )
-    if rest := missing - head - tail:
+    if lost.between:
         told.append(
-            f"{rest:,} of {n:,} launches {_have(rest)} no work in the record ({names}): what they "
-            "started is in no figure"
+            f"{lost.between:,} of {n:,} launches {_have(lost.between)} no work in the record "
+            f"({lost.names}): what they started is in no figure"
         )
     return told
 

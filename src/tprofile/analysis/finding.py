@@ -33,6 +33,6 @@ class Finding:
 KINDS = (
     "small-kernels", "sync", "pageable-copy", "host-gap", "fusion", "tensor-cores",
     "low-occupancy", "graph-breaks", "recompiles", "cold-start", "allocator", "layout-copies",
-    "foreach-optimizer", "dropped-events", "truncated", "profiler-overhead",
+    "for-loop-optimizer", "dropped-events", "truncated", "profiler-overhead",
 )  # fmt: skip
 """Every kind that there is; each has a page of this name in the documentation."""

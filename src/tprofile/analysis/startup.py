@@ -203,6 +203,12 @@ def _costs(found: Attribution) -> Ints:
     return cost
 
 
+def costing(found: Attribution, *costs: str) -> Ints:
+    """Return the host events of the runs that say one of these costs, at any depth."""
+    wanted = [_CODE[cost] for cost in costs]
+    return np.flatnonzero(np.isin(_costs(found), wanted) & (found.run != NONE) & found.counted)
+
+
 def marginal(trace: Trace) -> Mask:
     """Mark what has a time of no meaning: what a compiler tells of its steps, and a backlog."""
     return trace.name_is(_MARGINAL.fullmatch)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..intervals import NONE, Floats, Ints, climb, number, union
-from ..trace import Trace
 from .attribution import Attribution, Mask
+from .waits import waits
 
 KINDS = ("operator", "inner", "call", "wait", "kernel", "copy")
 """What a span is: an outermost operator, one directly inside it, a call of the device's runtime
@@ -26,10 +25,6 @@ _FINEST = 4000
 
 _TILE = 16
 """Resolutions in a span of drawn-together events: such a row still shows where it is denser."""
-
-_WAITS = re.compile(
-    r"(cuda|hip|cu)((Device|Ctx|Stream|Event)Synchronize|Memcpy(?!\w*Async))\w*"
-).fullmatch
 
 Objects = NDArray[np.object_]
 
@@ -138,7 +133,7 @@ def _host(found: Attribution, run: int) -> _Placed:
 
     kind = np.where(call, _CALL, np.where(above == NONE, _OPERATOR, _INNER))
     row = np.minimum(kind, 2)
-    kind[call & _waiting(trace)[trace.name[events]]] = _WAIT
+    kind[call & waits(found)[events]] = _WAIT
     # Where no runtime was called, there is no row for it.
     lanes, lane = _threads(found, run, events, kind == _OPERATOR, 2 + bool(call.any()))
     return _Placed(lanes, events, lane, row, kind)
@@ -146,10 +141,6 @@ def _host(found: Attribution, run: int) -> _Placed:
 
 def _above(parent: Ints, events: Ints) -> Ints:
     return np.where(events != NONE, parent[events], NONE)
-
-
-def _waiting(trace: Trace) -> Mask:
-    return np.array([_WAITS(name) is not None for name in trace.names], bool)
 
 
 def _threads(

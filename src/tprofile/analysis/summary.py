@@ -13,6 +13,7 @@ import pandas as pd
 from . import memory, tables
 from .attribution import Attribution
 from .doubts import doubts, run_doubts, unmatched_launches
+from .verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,13 @@ class Summary:
     """Figures of one run: medians over the runs. What was not measured is None."""
 
     verdict: str | None
-    """`cpu-only` where no device was in use, `unknown` where what one did is not in the record.
-    What holds a device back is not told yet: None.
+    """What holds the code back: `compute-bound`, `memory-bound`, `transfer-bound` where the device
+    is busy at least 80 % of the time, else `overhead-bound`, `sync-bound`, `python-bound`;
+    `cpu-only` where no device was in use, `unknown` where what one did is not in the record. None
+    for a trace of nothing.
     """
     reason: str | None
+    """The sentence that proves it."""
     wall_us: float | None
     """Time of a run: of the unprofiled ones after the first, or, without them, profiled."""
     wall_source: str | None
@@ -70,12 +74,19 @@ def summarize(found: Attribution) -> Summary:
     warnings += _warnings(found, every, unprofiled, fraction)
     warnings += memory.warnings(found)
     names = tables.device_names(found)
-    verdict, reason = _without_work(found) if len(found.trace) and not worked else (None, None)
+    said: str | None = None
+    reason: str | None = None
+    if len(found.trace):
+        said, reason = (
+            verdict(found, fraction, unmatched_launches(found))
+            if worked
+            else _without_work(found)
+        )
     recorded = found.trace.recorded
     if worked:
         warnings += recorded.unseen
     return Summary(
-        verdict=verdict,
+        verdict=said,
         reason=reason,
         wall_us=wall,
         wall_source=source if wall is not None else None,

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+import math
+
 from ..attribution import Attribution
 from ..finding import Finding
+from ..idle import idle
 from ..summary import Summary
+from .compiler import graph_breaks, recompiles
+from .context import Context
+from .costs import allocator, cold_start, for_loop_optimizer
+from .host import host_gap, small_kernels, sync
+from .kernels import fusion, layout_copies, low_occupancy, tensor_cores
+from .record import dropped_events, profiler_overhead, truncated
+from .transfers import pageable_copy
+
+_OF_RUNS = (
+    small_kernels, sync, pageable_copy, host_gap, fusion, tensor_cores, low_occupancy,
+    graph_breaks, recompiles, cold_start, allocator, layout_copies, for_loop_optimizer,
+)  # fmt: skip
 
 
 def findings(found: Attribution, summary: Summary) -> list[Finding]:
     """Return all findings, the largest gain first, then those without one."""
-    return []
+    told = [*dropped_events(found), *truncated(found), *profiler_overhead(found, summary)]
+    gaps = idle(found)
+    if gaps is not None and summary.wall_us and summary.device_busy_us is not None:
+        seen = Context(found, summary, summary.wall_us, summary.device_busy_us, gaps)
+        told += [one for find in _OF_RUNS for one in find(seen)]
+    return sorted(told, key=lambda one: math.inf if one.gain_us is None else -one.gain_us)

@@ -1,0 +1,117 @@
+"""What keeps torch.compile from being of use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...intervals import NONE, Ints, nest, number, union
+from ...units import duration
+from ..finding import Finding
+from ..startup import AUTOTUNING, COMPILATION, costing
+from .context import LEAST, Context
+
+_REGION = "Torch-Compiled Region"
+
+
+def graph_breaks(seen: Context) -> list[Finding]:
+    """A compiled function that goes back to Python in its middle.
+
+    What comes after a break is a compiled function of its own, which the first one calls: its
+    region is inside the other's.
+    """
+    trace = seen.found.trace
+    rows = seen.host[trace.name_is(lambda n: n.startswith(_REGION))[seen.host]]
+    if not len(rows):
+        return []
+    lane = number(trace.process[rows], trace.thread[rows])
+    around = nest(lane, trace.start_ns[rows], trace.end_ns[rows]).parent
+    inner = around != NONE
+    broken = rows[inner]
+    count = seen.each(broken)
+    if not len(broken):
+        return []
+    root = _roots(around)
+    outer = np.unique(root[inner])
+    whole = seen.of(rows[outer])
+    calls = seen.each(rows[outer])
+    # What is launched inside, and the way between the pieces, is the cost of being in pieces.
+    gain = _host_part(seen, rows[outer])
+    if gain < LEAST * seen.wall_us:
+        return []
+    row = seen.most(rows[outer], trace.duration_ns[rows[outer]])
+    where, line = seen.where(row)
+    breaks = count / calls
+    return [
+        Finding(
+            kind="graph-breaks",
+            title=f"{breaks:,.3g} graph break{'' if breaks == 1 else 's'} in a compiled function",
+            evidence=(
+                f"Each call of it runs {breaks + 1:,.3g} compiled pieces with Python in between "
+                f"({calls:,.3g} call{'' if calls == 1 else 's'} and {count:,.3g} breaks in a run); "
+                f"its calls take {duration(whole)} of a profiled run."
+            ),
+            advice=(
+                "Compile with fullgraph=True, which raises at the first break and says why (or run "
+                "with TORCH_LOGS=graph_breaks): print, .item(), a data-dependent `if` and calls "
+                "into other libraries are the usual ones. Move them out of the function."
+            ),
+            gain_us=gain,
+            where=where,
+            line=line,
+            label=f"{count:,.3g} graph breaks",
+        )
+    ]
+
+
+def _roots(parent: Ints) -> Ints:
+    root = np.where(parent == NONE, np.arange(len(parent)), parent)
+    while (above := root[root]).tolist() != root.tolist():
+        root = above
+    return root
+
+
+def _host_part(seen: Context, regions: Ints) -> float:
+    """Return the most that could be saved of the time that the host is inside these regions."""
+    profiled = seen.summary.profiled_wall_us or seen.wall_us
+    share = min(seen.of(regions) / profiled, 1.0) if profiled else 1.0
+    # Of an unprofiled run the host spends no larger a part there than of a profiled one, but for
+    # the profiler's own cost: all of the rest at the most.
+    return min(share * seen.wall_us * (1 + LEAST), seen.wall_us) - min(
+        seen.busy_us, share * seen.wall_us * 0.5
+    )
+
+
+def recompiles(seen: Context) -> list[Finding]:
+    """Code that is compiled again in runs that were to be warm."""
+    found = seen.found
+    rows = costing(found, COMPILATION, AUTOTUNING)
+    rows = rows[found.run[rows] >= seen.apart]
+    time = found.trace.duration_ns[rows]
+    spent = union(found.run[rows], found.trace.start_ns[rows], found.trace.start_ns[rows] + time,
+                  len(found.runs))  # fmt: skip
+    runs = np.unique(found.run[rows])
+    warm = bool(found.trace.recorded.asked_warmup) or len(runs) > 1
+    total = float(spent.sum()) / 1000 / max(seen.runs, 1)
+    if not len(rows) or not warm or total < LEAST * seen.wall_us:
+        return []
+    where, line = seen.where(int(rows[0]), "torch.compile")
+    return [
+        Finding(
+            kind="recompiles",
+            title="torch.compile compiles again and again",
+            evidence=(
+                f"{len(runs)} of {len(found.runs)} profiled runs compiled code, though they were "
+                f"not the first: {duration(total)} per run."
+            ),
+            advice=(
+                "Something that the compiled code depends on changes from call to call, most often "
+                "a shape or a Python number: torch.compile(..., dynamic=True), "
+                "torch._dynamo.mark_dynamic(x, 0), or pad to a few fixed sizes. "
+                "TORCH_LOGS=recompiles says which."
+            ),
+            gain_us=min(total * seen.stretch, seen.wall_us),
+            where=where,
+            line=line,
+            label="compiles again",
+        )
+    ]

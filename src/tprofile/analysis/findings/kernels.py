@@ -1,0 +1,327 @@
+"""Kernels that could do the same in less time, and copies that need not be made."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ...intervals import NONE, Ints
+from ...units import duration
+from .. import arguments
+from ..attribution import Mask
+from ..doubts import short
+from ..finding import Finding
+from ..verdict import COLLECTIVE
+from .context import LAUNCH_US, LEAST, Context, listed
+
+_DEVICE_BOUND = 0.65
+"""Below this part of a run the device waits, and shorter kernels would only make it wait longer."""
+
+_POINTWISE = re.compile(r"(^|[^a-z])(vectorized_|unrolled_)?elementwise_kernel").search
+_REDUCTION = re.compile(r"(^|[^a-z])reduce_kernel").search
+
+_CHAIN = 3
+"""Pointwise kernels in a row from which on they are worth to be fused."""
+
+_FUSION_PART = 0.15
+
+_MATRIX = re.compile(
+    r"aten::(mm|addmm|bmm|baddbmm|addbmm|_?(cudnn|miopen|slow|thnn|mkldnn)?_?conv\w*"
+    r"|_scaled_dot_product\w*|_(efficient|flash|cudnn)_attention\w*|linear|matmul)"
+).fullmatch
+
+_TENSOR_CORES = re.compile(
+    r"tf32|tensorop|tensor\d+x|s1688|s16816|h16816|h884|s884|hmma|wgmma|gmma|nvjet|mfma|bf16|f16",
+    re.IGNORECASE,
+).search
+_PLAIN = re.compile(
+    r"(s|d)gemm|ffma|simt|f32f32_f32f32_f32|scudnn|fft2d|winograd|pointwise_mult_and_sum"
+    r"|Cijk_\w*_(S|D)B_",
+    re.IGNORECASE,
+).search
+
+_HALF_FASTER = 16
+"""How many times as much a GPU of this kind computes in bfloat16 as in float32 at most."""
+
+_LAYOUT = re.compile(
+    r"nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|NchwNhwc|batched_transpose|transpose_readWrite"
+    r"|convertTensor_kernel|tensorTransform",
+    re.IGNORECASE,
+).search
+
+_CONTIGUOUS = frozenset(
+    {"aten::contiguous", "aten::reshape", "aten::flatten", "aten::_reshape_copy", "aten::to"}
+)
+"""Operators that copy a tensor only where its layout is not the one that is asked for."""
+
+
+def _device_bound(seen: Context) -> bool:
+    return (seen.summary.device_busy_fraction or 0) >= _DEVICE_BOUND
+
+
+def fusion(seen: Context) -> list[Finding]:
+    """Pointwise kernels in a row, each of which reads and writes all of the data."""
+    if not _device_bound(seen):
+        return []
+    trace, rows = seen.found.trace, _by_stream(seen)
+    pointwise = trace.name_is(_POINTWISE)[rows] & ~_in_optimizer(seen, rows)
+    chained = pointwise | (trace.name_is(_REDUCTION)[rows] & ~_in_optimizer(seen, rows))
+    lane = np.stack([trace.device[rows], trace.stream[rows], seen.found.run[rows]], 1)
+    apart = np.r_[True, (lane[1:] != lane[:-1]).any(1)][: len(rows)]
+    chain = np.cumsum(apart | ~chained | np.r_[True, ~chained[:-1]][: len(rows)]) - 1
+    n = int(chain.max(initial=NONE)) + 1
+    length = np.bincount(chain[pointwise], minlength=n)
+    good = (length >= _CHAIN)[chain] & chained
+    if not good.any():
+        return []
+    time = trace.duration_ns[rows]
+    total = np.bincount(chain[good], time[good], n)
+    longest = np.zeros(n, np.int64)
+    np.maximum.at(longest, chain[good & pointwise], time[good & pointwise])
+    # One kernel in their place still reads and writes the data once: half of what one that reads
+    # two tensors and writes a third takes, at the least.
+    gain = float((total - longest / 2).sum()) / 1000 / max(seen.runs, 1)
+    if gain < _FUSION_PART * seen.wall_us:
+        return []
+    gain = min(gain + seen.ahead(rows[good]), seen.wall_us)
+    best = int(np.argmax(total))
+    members = rows[good & (chain == best)]
+    count = seen.each(rows[good])
+    where, line = seen.where(int(members[0]), listed((_called(seen, int(r)) for r in members), 4))
+    return [
+        Finding(
+            kind="fusion",
+            title=f"{count:,.0f} pointwise kernels that could be fused",
+            evidence=(
+                f"They run one after the other, up to {int(length.max())} in a row, and each reads "
+                f"and writes its tensors in the GPU's memory: {duration(seen.of(rows[good]))} of "
+                f"the {duration(seen.busy_us)} that the GPU works in a run."
+            ),
+            advice=(
+                "torch.compile the function around them: it makes one kernel of a chain. Where "
+                "torch has the whole as one operator (F.gelu, F.layer_norm, F.softmax), call that."
+            ),
+            gain_us=gain,
+            where=where,
+            line=line,
+            label=f"{count:,.0f} kernels to fuse",
+        )
+    ]
+
+
+def _by_stream(seen: Context) -> Ints:
+    trace, rows = seen.found.trace, seen.work
+    return rows[np.lexsort((trace.start_ns[rows], trace.stream[rows], trace.device[rows]))]
+
+
+def _called(seen: Context, row: int) -> str:
+    operator = int(seen.found.operator[row])
+    return seen.name(operator) if operator != NONE else seen.name(row)
+
+
+def _in_optimizer(seen: Context, rows: Ints) -> Mask:
+    """Mark the work that an optimizer launched."""
+    found = seen.found
+    steps = found.trace.name_is(lambda name: name.startswith("Optimizer.")) & found.counted
+    if not steps.any():
+        return np.zeros(len(rows), bool)
+    inside = np.zeros(len(found.trace), bool)
+    inside[found.table] = found.nesting.covered(steps[found.table])
+    cause = np.where(found.launch[rows] != NONE, found.launch[rows], found.operator[rows])
+    return inside[cause] & (cause != NONE)
+
+
+def tensor_cores(seen: Context) -> list[Finding]:
+    """Matrix products in a precision that the tensor cores do not compute in, or slowly."""
+    found, trace = seen.found, seen.found.trace
+    if not _device_bound(seen) or not _has_tensor_cores(seen):
+        return []
+    operator = found.operator[seen.work]
+    matrix = trace.name_is(_MATRIX) & trace.category_is("cpu_op")
+    rows = seen.work[matrix[operator] & (operator != NONE) & trace.category_is("kernel")[seen.work]]
+    if not len(rows):
+        return []
+    of, index = np.unique(found.operator[rows], return_inverse=True)
+    types = np.array([(*t, "")[0] for t in arguments.types(trace, of.tolist(), 1)], object)[index]
+    double = types == "double"
+    plain = trace.name_is(lambda n: _PLAIN(n) and not _TENSOR_CORES(n))[rows]
+    fast = trace.name_is(_TENSOR_CORES)[rows]
+    # An operator that runs even one kernel on them is a fast one, whatever else it launches.
+    by_fast = np.zeros(len(of), bool)
+    by_fast[index[fast]] = True
+    slow = ((types == "float") & plain & ~by_fast[index]) | double
+    rows, double = rows[slow], double[slow]
+    time = seen.of(rows)
+    faster = _HALF_FASTER
+    gain = time * (1 - 1 / faster)
+    if gain < 2 * LEAST * seen.wall_us:
+        return []
+    row = seen.most(rows, trace.duration_ns[rows])
+    where, line = seen.where(row, short(seen.name(row)))
+    if double.all():
+        title, advice = (
+            "matrix products in float64",
+            "Use float32 or bfloat16, unless the result needs sixteen digits: check where the "
+            "double comes from (torch.from_numpy of a NumPy array is one).",
+        )
+    else:
+        title, advice = (
+            "matrix products without tensor cores",
+            'torch.set_float32_matmul_precision("high") computes float32 products in TF32 (for '
+            "convolutions torch.backends.cudnn.allow_tf32 = True), and "
+            'torch.autocast("cuda", dtype=torch.bfloat16) in bfloat16, which is faster still; '
+            "check that the result is exact enough.",
+        )
+    return [
+        Finding(
+            kind="tensor-cores",
+            title=title,
+            evidence=(
+                f"{duration(time)} of the {duration(seen.busy_us)} that the GPU works in a run is "
+                f"in {'float64' if double.all() else 'float32'} kernels of "
+                f"{listed(_called(seen, int(r)) for r in rows)} that do not use the tensor cores, "
+                "which are many times as fast."
+            ),
+            advice=advice,
+            gain_us=gain,
+            where=where,
+            line=line,
+            label="no tensor cores",
+        )
+    ]
+
+
+def _has_tensor_cores(seen: Context) -> bool:
+    """Tell whether the device is known to compute float32 products in TF32."""
+    known = seen.found.trace.header.get("deviceProperties")
+    return isinstance(known, list) and any(
+        isinstance(one, dict) and one.get("id") == seen.gaps.device
+        and isinstance(one.get("computeMajor"), int) and one["computeMajor"] >= 8
+        for one in known
+    )  # fmt: skip
+
+
+def low_occupancy(seen: Context) -> list[Finding]:
+    """Long kernels with fewer blocks than the device has multiprocessors."""
+    trace = seen.found.trace
+    units = _multiprocessors(seen)
+    if units is None:
+        return []
+    rows = seen.work[trace.category_is("kernel")[seen.work]]
+    rows = rows[(trace.duration_ns[rows] >= LAUNCH_US * 1000) & ~trace.name_is(COLLECTIVE)[rows]]
+    if not len(rows):
+        return []
+    blocks = np.array(
+        [_product(one.grid) for one in arguments.launches(trace, rows.tolist())], float
+    )
+    few = blocks * 2 <= units
+    rows, blocks = rows[few], blocks[few]
+    time = trace.duration_ns[rows] / 1000
+    gain = float((time * (1 - blocks / units)).sum()) / max(seen.runs, 1)
+    if gain < 2 * LEAST * seen.wall_us:
+        return []
+    row = seen.most(rows, trace.duration_ns[rows])
+    used = int(blocks[np.flatnonzero(rows == row)[0]])
+    where, line = seen.where(row, short(seen.name(row)))
+    return [
+        Finding(
+            kind="low-occupancy",
+            title=f"a kernel on {used} of {units} multiprocessors",
+            evidence=(
+                f"{short(seen.name(row))} has {used} block{'s' * (used != 1)}, so most of the GPU "
+                f"has nothing to do in the {duration(seen.of(rows))} of each run that "
+                f"{'it takes' if seen.each(rows) <= 1 else 'such kernels take'}."
+            ),
+            advice=(
+                "Give it more to do at once (a larger batch, more rows), or split the long "
+                "dimension: reduce or scan it in parts (x.view(n, parts, -1)), and then the parts; "
+                "torch.compile often does that by itself."
+            ),
+            gain_us=gain,
+            where=where,
+            line=line,
+            label=f"{used} of {units} SMs",
+        )
+    ]
+
+
+def _product(grid: list[int] | None) -> float:
+    return float(np.prod(grid)) if grid else float("nan")
+
+
+def _multiprocessors(seen: Context) -> int | None:
+    known = seen.found.trace.header.get("deviceProperties")
+    for one in known if isinstance(known, list) else []:
+        if isinstance(one, dict) and one.get("id") == seen.gaps.device:
+            count = one.get("numSms")
+            return count if isinstance(count, int) and count > 0 else None
+    return None
+
+
+def layout_copies(seen: Context) -> list[Finding]:
+    """Copies of tensors into another order of their dimensions."""
+    trace = seen.found.trace
+    kernels = seen.work[trace.category_is("kernel")[seen.work]]
+    library = trace.name_is(_LAYOUT)[kernels]
+    copied = _contiguous_copies(seen, kernels)
+    rows = kernels[library | copied]
+    gain = seen.of(rows)
+    if not len(rows) or gain < 2 * LEAST * seen.wall_us or not _device_bound(seen):
+        return []
+    row = seen.most(rows, trace.duration_ns[rows])
+    where, line = seen.where(row)
+    by_library = bool(trace.name_is(_LAYOUT)[row])
+    advice = (
+        "Put model and input into the layout of the kernels once: "
+        "model.to(memory_format=torch.channels_last), "
+        "x.to(memory_format=torch.channels_last)."
+        if by_library
+        else "Do not make the tensor contiguous (.contiguous(), .reshape() of a transposed tensor) "
+        "where the next operator takes strides: matmul does; or keep the data in that order from "
+        "the beginning, or write the product the other way round (torch.einsum)."
+    )
+    count = seen.each(rows)
+    return [
+        Finding(
+            kind="layout-copies",
+            title=f"{count:,.3g} copies into another layout",
+            evidence=(
+                f"{duration(gain)} of the {duration(seen.busy_us)} that the GPU works in a run "
+                "goes into writing tensors down in another order of their dimensions."
+            ),
+            advice=advice,
+            gain_us=min(gain + seen.ahead(rows) + _around(seen, rows, by_library), seen.wall_us),
+            where=where,
+            line=line,
+            label=f"{count:,.3g} layout copies",
+        )
+    ]
+
+
+def _around(seen: Context, rows: Ints, by_library: bool) -> float:
+    """Return the time of other work that may go with the copies: none but the library's own."""
+    if not by_library:
+        return 0.0
+    # In its own layout a library chooses other kernels, and what follows works on whole vectors.
+    found = seen.found
+    operators = np.unique(found.operator[rows])
+    same = seen.work[np.isin(found.operator[seen.work], operators[operators != NONE])]
+    return max(seen.of(same) - seen.of(rows), 0.0) / 2
+
+
+def _contiguous_copies(seen: Context, kernels: Ints) -> Mask:
+    """Mark the kernels of aten::copy_ inside what copies only to change the layout."""
+    found, trace = seen.found, seen.found.trace
+    copy = trace.name_is("aten::copy_".__eq__)
+    operator = found.operator[kernels]
+    candidate = (operator != NONE) & copy[operator]
+    rows = np.unique(operator[candidate])
+    if not len(rows):
+        return np.zeros(len(kernels), bool)
+    asked = np.zeros(len(trace), bool)
+    inside = trace.name_is(_CONTIGUOUS.__contains__) & found.counted
+    asked[found.table] = found.nesting.covered(inside[found.table])
+    same = np.array([len(set(t)) == 1 for t in arguments.types(trace, rows.tolist(), 2)], bool)
+    asked[rows] &= same
+    return candidate & asked[operator]

@@ -1,0 +1,99 @@
+"""What holds the code back, in one word, and the sentence that proves it."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from ..intervals import NONE, union
+from .attribution import Attribution, Mask
+from .idle import CAUSES, Idle, busiest, idle
+from .roofline import compute_heavy
+from .tables import runs_apart
+
+BUSY = 0.8
+"""From this part of a run on it is the device that holds the code back."""
+
+_LOST = 0.05
+"""From this part of all launches on, lost ones make every share doubtful."""
+
+VERDICTS = (
+    "compute-bound", "memory-bound", "transfer-bound", "overhead-bound", "sync-bound",
+    "python-bound", "cpu-only", "unknown",
+)  # fmt: skip
+
+COLLECTIVE = re.compile(
+    r"[nr]cclDevKernel|[nr]cclKernel|nccl_|oneShotAllReduce|cross_device_reduce"
+).search
+"""Kernels that exchange data with other devices."""
+
+_OF_CAUSE = dict(zip(CAUSES, ("sync-bound", "overhead-bound", "python-bound"), strict=True))
+
+
+def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str, str]:
+    """Return the verdict on runs with device work, and the reason.
+
+    `fraction` is the part of a run for which the busiest device worked, None where that is not
+    known; `lost` marks the launches without work in the record.
+    """
+    if fraction is None:
+        return "unknown", "no run came to its end, so how long one takes is not known"
+    launched = found.launch[found.work & (found.run != NONE)]
+    known = len(np.unique(launched[launched != NONE]))
+    if (n := int(lost.sum())) > _LOST * (known + n):
+        return "unknown", (
+            f"the record lacks the device work of {n:,} of {known + n:,} launches, so how long the "
+            "GPU was idle is not known"
+        )
+    if fraction >= BUSY:
+        return _busy(found, fraction)
+    return _idle(idle(found), runs_apart(found), fraction)
+
+
+def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
+    trace = found.trace
+    rows = np.flatnonzero(found.work & (found.run != NONE) & (trace.device == busiest(found)))
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+
+    def part(which: Mask) -> float:
+        """Return the part of the busy time in which at least one of these ran."""
+        zero = np.zeros(len(rows), np.int64)
+        total = union(zero, start, end, 1)[0]
+        return float(union(zero[which], start[which], end[which], 1)[0] / total)
+
+    across = trace.name_is(_across)[rows] & trace.category_is("gpu_memcpy")[rows]
+    collective = trace.name_is(COLLECTIVE)[rows]
+    whole = f"the GPU works {min(fraction, 1):.0%} of a run"
+    if (share := part(collective)) >= 0.5:
+        return "transfer-bound", f"{whole}, and {share:.0%} of that is exchange with other GPUs"
+    if (share := part(across)) >= 0.5:
+        return "transfer-bound", (
+            f"{whole}, and {share:.0%} of that it copies between host and device"
+        )
+    if (share := part(compute_heavy(found)[rows])) >= 0.5:
+        return "compute-bound", (
+            f"{whole}, and {share:.0%} of that is in GEMMs, convolutions or attention"
+        )
+    return "memory-bound", (
+        f"{whole}, and {1 - share:.0%} of that is in kernels that move data rather than compute"
+    )
+
+
+def _across(name: str) -> bool:
+    return "HtoD" in name or "DtoH" in name or "HostToDevice" in name or "DeviceToHost" in name
+
+
+def _idle(gaps: Idle | None, first: int, fraction: float) -> tuple[str, str]:
+    shares = None if gaps is None else gaps.shares(first)
+    if shares is None or math.isnan(shares[0]):
+        return "unknown", "the GPU was idle, but when is not in the record"
+    cause = int(np.argmax(shares))
+    whole = f"the GPU is idle {1 - fraction:.0%} of a run; "
+    told = {
+        "sync": "{} of that follows a wait of the CPU for the GPU",
+        "overhead": "for {} of that the CPU is in torch operators and launches",
+        "python": "for {} of that the CPU is outside torch",
+    }[CAUSES[cause]]
+    return _OF_CAUSE[CAUSES[cause]], whole + told.format(f"{shares[cause]:.0%}")
