@@ -25,6 +25,11 @@ def outside(share: str, calls: str) -> str:
     )
 
 
+STACKS = (
+    "stacks were recorded, which slows Python and torch unequally: what the CPU did while the GPU "
+    "was idle, and so the verdict, may be another without"
+)
+
 KNOWN: dict[str, tuple[str, ...]] = {
     "cold_matmul_add_64": (
         "run 1 of 3 is an outlier: 181 ms under the profiler, where the median is 470 µs; the "
@@ -38,12 +43,15 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "run 1 of 3 is an outlier: 199 µs under the profiler, where the median is 98.2 µs; the "
         "largest part of the difference is aten::mm (+35.6 µs self CPU); the sums contain it",
     ),
+    "mlp_train_stack_mem": (STACKS,),
     "two_threads": (outside("67 %", "cudaLaunchKernelExC"),),
     "hostile_names": (NOT_JSON,),
 }
 """What is said of each of our traces; nothing of those that are not here."""
 
 KNOWN_PUBLIC: dict[str, tuple[str, ...]] = {
+    "b200_eager": (STACKS,),
+    "vllm_decode_cuda_graph": (STACKS,),
     "mi210_gpu_only": (outside("100 %", "hipExtModuleLaunchKernel, hipLaunchKernel"),),
     # Launched before the record began, and done after.
     "mi300_resnet_checkpoint": (

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
+from cells import ROUGH, SMALL, SYNC, cell, given
 from traces import DATA, RECORDED, call, note, op, profile, recorded, work
 
 import tprofile
-from tprofile.views.figures import Headline, details, figures, headline
+from tprofile.analysis.finding import KINDS
+from tprofile.analysis.verdict import VERDICTS
+from tprofile.views import findings
+from tprofile.views.figures import TONES, Headline, answer, details, figures, headline, reason
 
 RUN = "tprofile::run"
 KEYS = ["wall", "busy", "launches", "overhead", "first"]
@@ -30,10 +35,9 @@ def measured(*, busy: float = 590, devices: int = 1, **recorded_: Any) -> tprofi
 
 def test_all_is_measured() -> None:
     one = measured()
-    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 1.54 ms run")
-    assert details(one) == [
-        "5 runs: 4 warm-up, 1 profiled", "CUDA 0 busy 590 µs of each run, 38.3 %",
-    ]  # fmt: skip
+    text = "the GPU works 0.59 ms of a 1.54 ms run"
+    assert headline(one) == Headline("Python-bound", text, "wait")
+    assert details(one) == ["5 runs: 4 warm-up, 1 profiled · CUDA 0"]
     assert told(one) == {
         "wall": ("1.54 ms", "per run, not profiled, ±1.0 %"),
         "busy": ("38.3 %", "CUDA 0 busy"),
@@ -45,11 +49,10 @@ def test_all_is_measured() -> None:
 
 def test_of_a_recorded_trace() -> None:
     one = recorded("item_in_loop")
-    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 2.10 ms run")
-    assert details(one) == [
-        "3 runs, by the ProfilerStep marks of the trace",
-        "CUDA 0 (NVIDIA H200) busy 593 µs of each run, 28.2 %",
-    ]
+    text = "the GPU works 0.59 ms of a 2.10 ms run"
+    assert headline(one) == Headline("Sync-bound", text, "wait")
+    assert reason(one) == one.summary.reason
+    assert details(one) == ["3 runs, by the ProfilerStep marks of the trace · CUDA 0 (NVIDIA H200)"]
     assert told(one) == {
         "wall": ("2.10 ms", "per run, under the profiler"),
         "busy": ("28.2 %", "CUDA 0 busy"),
@@ -63,7 +66,9 @@ def test_of_a_recorded_trace() -> None:
 def test_every_recorded_trace_has_its_two_numbers(name: str) -> None:
     one = recorded(name)
     found = headline(one)
-    assert found.lead is None
+    assert found.lead is not None
+    assert found.lead.lower() == one.summary.verdict
+    assert found.tone == TONES[one.summary.verdict]
     assert found.text.startswith("the GPU works ")
     figure = told(one)
     assert found.text.endswith(f" of a {figure['wall'][0]} run")
@@ -119,6 +124,7 @@ def test_overhead(warmup_us: float, figure: tuple[str, str]) -> None:
 
 def test_a_run_too_short_for_the_clock() -> None:
     one = measured(warmup_s=[0.0] * 4)
+    one = given(one, verdict=None)
     assert headline(one) == Headline(None, "the GPU works 590 µs of each run")
     assert told(one) == {
         "wall": ("0.00 µs", "per run, not profiled"),
@@ -131,7 +137,7 @@ def test_a_run_too_short_for_the_clock() -> None:
 
 def test_without_a_warm_up() -> None:
     one = measured(warmup_s=[])
-    assert headline(one) == Headline(None, "the GPU works 0.59 ms of a 2.25 ms run")
+    assert headline(one).text == "the GPU works 0.59 ms of a 2.25 ms run"
     figure = told(one)
     assert figure["wall"] == ("2.25 ms", "per run, under the profiler")
     assert figure["overhead"] == ("–", "slower under the profiler: no unprofiled run")
@@ -143,21 +149,24 @@ def test_without_a_warm_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("recorded_", "reason"),
+    ("recorded_", "why"),
     [
         ({"platform": "CPU", "cuda_available": False}, "torch sees no CUDA device here"),
         ({"platform": "CPU", "cuda_available": True}, "only the CPU was recorded"),
         ({}, "no device work was recorded"),
     ],
 )
-def test_cpu_only(recorded_: dict[str, Any], reason: str) -> None:
+def test_cpu_only(recorded_: dict[str, Any], why: str) -> None:
     one = profile(note(RUN, 0, 1540, 1), op("a", 1, 9), recorded={"profiled": 1, **recorded_})
-    assert headline(one) == Headline("CPU only", "a run takes 1.54 ms")
-    assert details(one) == ["1 run, profiled, no warm-up", reason]
+    assert headline(one) == Headline("CPU only", "a run takes 1.54 ms", "cpu")
+    assert reason(one) == why
+    assert details(one) == ["1 run, profiled, no warm-up"]
+    # AND a text, which has the wall among its figures, says why in its place
+    assert answer(one) == [f"CPU only: {why}"]
     assert told(one) == {
         "wall": ("1.54 ms", "per run, under the profiler"),
-        "busy": ("–", f"GPU busy: {reason}"),
-        "launches": ("–", f"launches: {reason}"),
+        "busy": ("–", f"GPU busy: {why}"),
+        "launches": ("–", f"launches: {why}"),
         "overhead": ("–", "slower under the profiler: no unprofiled run"),
         "first": ("–", "first run: no warm-up"),
     }
@@ -165,10 +174,7 @@ def test_cpu_only(recorded_: dict[str, Any], reason: str) -> None:
 
 def test_no_operator() -> None:
     one = profile(note(RUN, 0, 10), recorded={"profiled": 1})
-    assert details(one) == [
-        "1 run, profiled, no warm-up", "no torch operator was recorded",
-        "no device work was recorded",
-    ]  # fmt: skip
+    assert details(one) == ["1 run, profiled, no warm-up", "no torch operator was recorded"]
 
 
 STOPPED = {
@@ -180,6 +186,8 @@ STOPPED = {
 def test_stopped_in_the_only_run() -> None:
     one = profile(note(RUN, 0, 20, 1), op("a", 5, 10, 2), work("k", 6, 5, 0, 2), recorded=STOPPED)
     assert headline(one) == Headline("Stopped", "by KeyboardInterrupt in profiled run 1 of 3")
+    assert reason(one) is None
+    assert answer(given(one)) == ["Stopped by KeyboardInterrupt in profiled run 1 of 3"]
     assert details(one) == [
         "2 runs: 2 warm-up; stopped by KeyboardInterrupt in profiled run 1 of 3",
         "the tables are of the run that was stopped, up to there",
@@ -198,8 +206,8 @@ def test_stopped_in_the_only_run() -> None:
 
 def test_stopped_after_a_run_that_counts() -> None:
     one = measured(stopped={"by": "ValueError", "during": "profiled run 2 of 3"})
-    assert headline(one).lead is None
-    assert details(one)[0].endswith("; stopped by ValueError in profiled run 2 of 3")
+    assert headline(one).lead == "Python-bound"
+    assert "; stopped by ValueError in profiled run 2 of 3" in details(one)[0]
 
 
 def test_stopped_by_nobody_knows_what() -> None:
@@ -231,7 +239,8 @@ def test_hidden_characters_of_a_trace_are_shown() -> None:
     one = profile(
         op("a", 0, 10, 1), work("k", 2, 3, 0, 1), deviceProperties=[{"id": 0, "name": "x\x1b[1m"}]
     )
-    assert details(one)[1] == r"CUDA 0 (x\x1b[1m) busy 3.00 µs of each run, 30.0 %"
+    assert details(one)[0] == r"1 run: the whole trace · CUDA 0 (x\x1b[1m)"
+    assert answer(given(one, verdict="sync-bound", reason="\x1b[1m"))[1] == r"\x1b[1m"
 
 
 def test_a_small_part_keeps_its_own_unit() -> None:
@@ -244,13 +253,13 @@ CONTAINED = "the tables contain the first run"
 
 
 def test_what_start_up_cost() -> None:
-    assert details(recorded("cold_matmul_add_64"))[2:] == [
+    assert details(recorded("cold_matmul_add_64"))[1:] == [
         "first recorded run 181 ms, later ones 361 µs: start-up 180 ms, of it 107 ms unnamed "
         "inside operators (library handles, first use), 59.9 ms loading kernels, "
         "5.45 ms slow first runtime calls"
     ]
     compiled = tprofile.load(DATA / "startup" / "cold_compile.json.gz")
-    assert details(compiled)[2:] == [
+    assert details(compiled)[1:] == [
         "first run 17.2 s, later ones 46.1 µs to 112 µs: start-up 17.2 s, of it 17.2 s compilation",
         CONTAINED,
     ]
@@ -262,7 +271,7 @@ def cold(first: float, *events: dict[str, Any], runs: int = 2, **recorded_: Any)
     marks += [op("a", 5000 * i + 1, 2) for i in range(runs)]
     known = {"asked_warmup": 0, "profiled": runs, "platform": "CPU", **recorded_}
     one = profile(*marks, *events, recorded=known)
-    return details(one)[2:]
+    return details(one)[1:]
 
 
 def test_start_up_in_words() -> None:
@@ -281,7 +290,7 @@ def test_start_up_in_words() -> None:
     assert cold(110) == ["first run 110 µs, later ones 100 µs: no start-up to speak of", CONTAINED]
     assert cold(150, load, asked_warmup=3) == []
     stopped = {"by": "ValueError", "during": "profiled run 1 of 3"}
-    assert cold(150, load, runs=1, profiled=0, stopped=stopped) == []
+    assert cold(150, load, runs=1, profiled=0, stopped=stopped)[1:] == []
 
 
 def test_start_up_that_nothing_explains() -> None:
@@ -302,7 +311,7 @@ def starts(*walls: float, **recorded_: Any) -> tprofile.Profile:
 
 def test_the_figures_of_a_cold_profile_are_of_the_runs_after_the_first() -> None:
     one = starts(900, 470, 458)
-    assert headline(one) == Headline("CPU only", "a run takes 464 µs")
+    assert headline(one) == Headline("CPU only", "a run takes 464 µs", "cpu")
     figure = told(one)
     assert figure["wall"] == ("464 µs", "per run after the first, under the profiler")
     assert figure["first"] == ("900 µs", "first run, profiled")
@@ -332,8 +341,8 @@ def test_what_memory_tells_and_what_it_costs() -> None:
                            "tid": 1, "ts": 5 + i, "s": "t", "args": args})  # fmt: skip
         one = profile(*events, recorded={"profiled": 1, "memory": memory or None})
         lines = details(one)
-        assert lines[:2] == ["1 run, profiled, no warm-up", "no device work was recorded"]
-        return lines[2:]
+        assert lines[0] == "1 run, profiled, no warm-up"
+        return lines[1:]
 
     assert said(2048) == ["at most 2.00 KiB of device memory allocated in a run", ALONE]
     assert said() == ["no device memory was allocated", ALONE]
@@ -341,3 +350,40 @@ def test_what_memory_tells_and_what_it_costs() -> None:
     # Another program's threads are not known.
     assert said(2048, memory=False) == ["at most 2.00 KiB of device memory allocated in a run"]
     assert said(memory=False) == []
+
+
+def test_every_verdict_has_words_and_a_colour() -> None:
+    assert set(TONES) == set(VERDICTS) - {"unknown"}
+    for verdict in VERDICTS[:6]:
+        found = headline(given(measured(), verdict=verdict))
+        assert found == Headline(
+            verdict.capitalize(), "the GPU works 0.59 ms of a 1.54 ms run", TONES[verdict]
+        )
+        assert found.sentence == f"{verdict.capitalize()}: {found.text}"
+    # AND one that is not known has neither figures nor a colour
+    unknown = given(measured(), verdict="unknown", reason="the record lacks work")
+    assert headline(unknown) == Headline("Cause unknown", "a run takes 1.54 ms")
+    assert answer(unknown) == ["Cause unknown: the record lacks work"]
+    unseen = given(profile(op("a", 1, 9)), verdict="unknown", reason="it bears no times")
+    assert headline(unseen).lead == "Device not seen"
+    assert set(findings.TONES) < set(KINDS)
+    assert set(findings.TONES.values()) == set(TONES.values())
+
+
+def test_the_answer_says_why_and_what_to_look_at_first() -> None:
+    one = given(cell(), SYNC, SMALL, verdict="sync-bound", reason="the GPU is idle 58 % of a run")
+    assert answer(one) == [
+        "Sync-bound: the GPU works 21.0 µs of a 50.0 µs run",
+        "the GPU is idle 58 % of a run",
+        "most to gain: 3 waits for the GPU (line 6 · aten::item → cudaStreamSynchronize), "
+        "up to 24.0 µs of each run",
+    ]
+    assert answer(given(one, ROUGH))[2:] == ["found: the profiler slows this code"]
+    assert answer(given(one))[2:] == []
+    # AND a gain is told in the unit of the wall, of which it is a part
+    assert findings.gain(measured(), SYNC) == "up to 24.0 µs of each run"
+    large = given(measured(), wall_us=2e3)
+    assert findings.gain(large, ROUGH) is None
+    for gain_us, said in ((240.0, "0.24 ms"), (2400.0, "2.40 ms"), (0.5, "500 ns")):
+        told = findings.gain(large, dataclasses.replace(SYNC, gain_us=gain_us))
+        assert told == f"up to {said} of each run"

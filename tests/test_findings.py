@@ -276,3 +276,32 @@ def test_names_of_a_trace_stay_names() -> None:
     found = only(profile(op(RUN, 0, 510), *events), "small-kernels")
     assert found.where == evil
     assert found.title == "50 small kernels in each run"
+
+
+def test_a_finding_names_the_line_of_the_cell() -> None:
+    # GIVEN a loop on line 2, in which line 3 computes and line 4 waits
+    events = [op("tprofile::line 2", 0, 1000)]
+    for i in range(10):
+        at = 100.0 * i + 1
+        events += [op("tprofile::line 3", at, 9), op("tprofile::line 4", at + 9, 38)]
+        events += launched("aten::mm", at, 2 * i + 1, device_at=at + 10, took=30)
+        events += [
+            op("aten::item", at + 9, 36),
+            call("cudaStreamSynchronize", at + 10, 34, 2 * i + 2),
+        ]
+    one = profile(op(RUN, 0, 1000), *events, recorded={"profiled": 1, "asked_warmup": 1})
+    found = only(one, "sync")
+    assert (found.line, found.label) == (4, "10 waits")
+    assert found.where == "line 4 · aten::item → cudaStreamSynchronize"
+
+
+def test_a_gap_is_that_of_the_line_in_which_the_host_was() -> None:
+    # GIVEN 800 µs of Python on line 3 of a loop on line 2, before the kernel of line 4
+    one = profile(
+        op(RUN, 0, 1000), op("tprofile::line 2", 0, 1000),
+        op("tprofile::line 3", 10, 800), op("tprofile::line 4", 820, 100),
+        *launched("aten::mm", 830, 1, took=60), op(WAIT, 930, 70),
+        recorded={"profiled": 1, "asked_warmup": 1},
+    )  # fmt: skip
+    found = only(one, "host-gap")
+    assert (found.line, found.where) == (3, "line 3")

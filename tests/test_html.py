@@ -5,8 +5,10 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+from cells import SOURCE, SYNC, cell, given
 from traces import RECORDED, note, op, profile, recorded, work
 
+import tprofile
 from tprofile.views.html import html
 
 TAGS = {"div", "style", "p", "table", "caption", "thead", "tbody", "tr", "th", "td"}
@@ -81,6 +83,26 @@ def test_no_element_or_attribute_comes_from_a_name(name: str) -> None:
     assert found.notes == [shown]
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_code_and_findings_are_text(name: str) -> None:
+    def told(text: str) -> Page:
+        finding = tprofile.Finding("sync", text, text, text, 1.0, text, 6, text)
+        flat = text.replace("\n", " ")
+        return Page(html(given(cell(source=SOURCE.replace("total = 0.0", flat)), finding)))
+
+    found = told(name)
+    assert found.found == told("harmless").found
+    # THEN it is in the row of its line, as code
+    assert name.replace("\0", "\\x00").strip() in found.cells
+
+
+def test_findings_come_before_the_tables() -> None:
+    text = html(given(cell(), SYNC))
+    assert text.index(SYNC.evidence) < text.index("→ Keep the sum") < text.index("Lines, per run")
+    assert text.index("Lines, per run") < text.index("Operators, per run")
+    assert "<p>More: tprofile.explain(&quot;sync&quot;)</p>" in text
+
+
 def test_a_long_warning_is_cut_in_its_middle() -> None:
     found = Page(html(profile(op("a", 0, 1), recorded={"notes": ["<" * 1_000_000]})))
     assert found.notes == ["<" * 490 + " … 999,020 characters left out … " + "<" * 490]
@@ -118,8 +140,9 @@ def test_cells_are_those_of_the_text() -> None:
 def test_recorded_traces_are_well_formed(name: str) -> None:
     one = recorded(name)
     found = Page(html(one))
-    assert [tag for tag, _ in found.found].count("table") == 2
-    rows = min(len(one.operators), 15) + min(len(one.kernels), 15) + 2
+    tables = [one.operators, one.kernels, *([one.lines] if len(one.lines) > 1 else [])]
+    assert [tag for tag, _ in found.found].count("table") == len(tables)
+    rows = sum(1 + min(len(frame), 15) for frame in tables)
     assert [tag for tag, _ in found.found].count("tr") == rows
 
 

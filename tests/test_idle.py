@@ -140,6 +140,32 @@ def test_a_step_range_is_a_run_and_an_optimizers_python_is_torchs() -> None:
     assert shares(one) == [(0, 0, 20, 10)]
 
 
+def test_long_operators_on_the_cpu_are_work_and_no_dispatch() -> None:
+    # GIVEN an operator of 200 µs that calls nothing of the device, and one of 90 µs
+    one = profile(
+        op(RUN, 0, 400),
+        op("aten::sort", 0, 200), op("aten::copy_", 10, 20),
+        op("aten::cat", 210, 90),
+        op("aten::mm", 310, 10, 1), call("cudaLaunchKernel", 312, 2, 1, 1),
+        work("k", 320, 80, 1, 1),
+        recorded=OURS,
+    )  # fmt: skip
+    assert shares(one) == [(0, 0, 100, 220)]
+
+
+def test_what_a_loader_does_is_work_and_what_a_compiler_does_is_torchs() -> None:
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    one = profile(
+        op(RUN, 0, 400),
+        note(loader, 0, 50), op("aten::stack", 5, 40),
+        op("_compile.compile_inner (dynamo_timed)", 50, 250), op("aten::detach", 60, 200),
+        op("aten::mm", 310, 10, 1), call("cudaLaunchKernel", 312, 2, 1, 1),
+        work("k", 320, 80, 1, 1),
+        recorded=OURS,
+    )  # fmt: skip
+    assert shares(one) == [(0, 0, 260, 60)]
+
+
 def test_without_device_work_there_is_no_idle_time() -> None:
     one = profile(op(RUN, 0, 10), op("aten::mm", 0, 5), recorded=OURS)
     assert len(one.idle) == 0

@@ -91,13 +91,16 @@ ALLOWED = {
     "analysis": {"analysis", "trace", "intervals", "errors", "units"},
     "views": {"views", "errors", "units"},
     "result": {"analysis", "trace", "errors", "files"},
-    "session": {"trace", "errors", "quiet", "conditions"},
+    "session": {"trace", "errors", "quiet", "conditions", "modules", "stepping"},
+    "modules": {"trace", "errors", "quiet"},
     "profiling": {"result", "trace", "errors"},
     "intervals": set(),
     "units": set(),
     "errors": set(),
     "files": {"errors"},
-    "cell": {"errors"},
+    "cell": {"errors", "statements"},
+    "statements": set(),
+    "stepping": set(),
 }
 """What each part may import of ours at module level: `trace` of `analysis` nothing, and so on."""
 
@@ -115,7 +118,7 @@ def test_imports_run_one_way(module: str) -> None:
 @pytest.mark.parametrize(
     ("package", "homes"),
     [
-        ("torch", {"session", "compiled", "trace.live"}),
+        ("torch", {"session", "modules", "compiled", "trace.live"}),
         ("IPython", {"magic", "cell", "options", "output", "views.show"}),
         ("anywidget", {"views.widget"}),
         (
@@ -129,8 +132,8 @@ def test_imports_run_one_way(module: str) -> None:
             "pandas",
             {
                 *("analysis.tables", "analysis.summary", "analysis.memory", "analysis.startup"),
-                *("analysis.tree", "analysis.chain"),
-                "views.tables",
+                *("analysis.tree", "analysis.chain", "analysis.lines", "analysis.modules"),
+                *("views.tables", "analysis.roofline"),
             },
         ),
     ],

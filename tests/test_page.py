@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from cells import given
 from test_html import HOSTILE
 from traces import RECORDED, op, profile, recorded, work
 
 import tprofile
+from tprofile.trace.marks import line
 from tprofile.views import page as module
 from tprofile.views.html import html
 from tprofile.views.page import STATIC, document, page, trace_name
@@ -58,10 +60,13 @@ def shown(one: tprofile.Profile) -> Elements:
 
 
 def hostile(name: str) -> tprofile.Profile:
-    return profile(
-        op(name, 0, 10, 1), work(name, 20, 5, 0, 1),
-        deviceProperties=[{"id": 0, "name": name}], recorded={"notes": [name]},
+    """Return a profile in which each text that is not ours is this."""
+    one = profile(
+        op(line(1), 0, 12), op(line(2), 15, 2), op(name, 0, 10, 1), work(name, 20, 5, 0, 1),
+        deviceProperties=[{"id": 0, "name": name}],
+        recorded={"notes": [name], "source": name.replace("\n", " ") + "\nb()"},
     )  # fmt: skip
+    return given(one, tprofile.Finding("sync", name, name, name, 1.0, name, 1, name), reason=name)
 
 
 def test_a_page_holds_its_data_its_bundle_and_the_plain_table() -> None:
@@ -114,7 +119,7 @@ def test_a_document_holds_the_trace(tmp_path: Path) -> None:
     path = tmp_path / "out.html"
     assert one.to_html(path) == str(path)
     found = Elements(path.read_text(encoding="utf-8"))
-    assert found.title == "tprofile: the GPU works 0.43 ms of a 2.35 ms run"
+    assert found.title == "tprofile: Overhead-bound: the GPU works 0.43 ms of a 2.35 ms run"
     trace = found.held["trace"]
     assert isinstance(trace, dict)
     data = found.held["payload"]

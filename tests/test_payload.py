@@ -8,13 +8,17 @@ import math
 import re
 from typing import Any
 
+import pandas as pd
 import pytest
+from cells import ROUGH, SMALL, SOURCE, SYNC, cell, given
 from traces import PUBLIC, RECORDED, Event, call, note, op, profile, recorded, slice_, work
 
 import tprofile
-from tprofile import TprofileError
+from tprofile import Finding, TprofileError
+from tprofile.trace.marks import line as mark
 from tprofile.views.figures import figures
-from tprofile.views.payload import encode, payload
+from tprofile.views.pack import encode, size
+from tprofile.views.payload import payload
 from tprofile.views.tables import operator_table
 from tprofile.views.words import device_label, visible
 
@@ -23,23 +27,29 @@ Payload = dict[str, Any]
 PUBLIC_NAMES = sorted(p.name.removesuffix(".json.gz") for p in PUBLIC.glob("*.json.gz"))
 
 
-def size(value: Any) -> int:
-    return len(encode(value).encode())
-
-
 def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
     """Return the payload, having asserted what holds of each."""
     found = payload(one, sort)
     assert json.loads(encode(found)) == found
     assert list(found) == [
-        "id", "headline", "details", "figures", "warnings", "device", "runs", "complete",
-        "names", "whole", "operators", "kernels", "strip", "left_out",
+        "id", "headline", "reason", "first", "details", "figures", "warnings", "device", "runs",
+        "complete", "names", "whole", "findings", "lines", "modules", "operators", "kernels",
+        "strip", "left_out",
     ]  # fmt: skip
     assert size(found) <= 130_000
     assert len(set(found["names"])) == len(found["names"])
     assert all(name == visible(name) for name in found["names"])
     assert re.fullmatch("[0-9a-f]{16}", found["id"])
+    assert (found["findings"]["none"] is None) == bool(found["findings"]["of"])
+    assert size(found["findings"]) <= 14_100
     used = set(found["operators"]["columns"]["name"])
+    for table, texts, most in (("lines", ("file", "function"), 24_000),
+                               ("modules", ("module", "type"), 20_000)):  # fmt: skip
+        if found[table] is not None:
+            columns = {k: v for k, v in found[table]["columns"].items() if v is not None}
+            assert len({len(v) for v in columns.values()}) == 1
+            assert size(columns) <= most
+            used |= {i for key in texts for i in columns.get(key, [])}
     for key in ("name", "operator", "device", "grid", "block"):
         used |= set(found["kernels"]["columns"].get(key, []))
     if found["strip"] is not None:
@@ -81,13 +91,18 @@ def small() -> tprofile.Profile:
 
 
 def test_the_whole_of_a_small_one() -> None:
-    found = sound(small())
+    one = small()
+    found = sound(one)
     assert len(found.pop("id")) == 16
+    assert one.summary.reason is not None
     assert found == {
-        "headline": {"lead": None, "text": "the GPU works 7.12 µs of a 30.0 µs run"},
-        "details": [
-            "4 runs: 2 warm-up, 2 profiled", "CUDA 0 (Fast) busy 7.12 µs of each run, 23.8 %",
-        ],
+        "headline": {
+            "lead": "Python-bound", "text": "the GPU works 7.12 µs of a 30.0 µs run",
+            "tone": "wait",
+        },
+        "reason": one.summary.reason.replace("the GPU", "The GPU", 1),
+        "first": None,
+        "details": ["4 runs: 2 warm-up, 2 profiled · CUDA 0 (Fast)"],
         "figures": [
             {"key": "wall", "value": "30.0 µs", "label": "per run, not profiled"},
             {"key": "busy", "value": "23.8 %", "label": "CUDA 0 busy"},
@@ -108,6 +123,11 @@ def test_the_whole_of_a_small_one() -> None:
             "k", "CUDA 0", "[1, 2, 3]", "[64, 1, 1]", "Memset",
         ],
         "whole": {"self_cpu_us": 60, "self_device_us": 14.25},
+        "findings": {
+            "of": 0, "rows": [], "none": "Nothing found that holds this code back",
+        },
+        "lines": None,
+        "modules": None,
         "operators": {
             "of": 5,
             "sort": "self_device_us",
@@ -144,7 +164,7 @@ def test_the_whole_of_a_small_one() -> None:
                 "start_us": [2, 25, 3, 4, 10, 20], "duration_us": [20, 2, 10, 3.5, 6.125, 1],
                 "count": None, "busy_us": None,
                 "name": [1, 4, 0, 3, 5, 9], "operator": [None, None, None, None, 0, None],
-                "launch": [-1, -1, -1, -1, 3, -1],
+                "launch": [-1, -1, -1, -1, 3, -1], "line": None,
             },
         },
         "left_out": [],
@@ -178,7 +198,9 @@ def test_nothing() -> None:
     found = sound(profile())
     assert (found["runs"], found["names"], found["strip"]) == (1, [], None)
     assert found["operators"]["of"] == found["kernels"]["of"] == 0
-    assert found["headline"] == {"lead": None, "text": "nothing was profiled"}
+    assert found["headline"] == {"lead": None, "text": "nothing was profiled", "tone": None}
+    assert (found["reason"], found["first"]) == (None, None)
+    assert found["findings"] == {"of": 0, "rows": [], "none": "Nothing was profiled"}
 
 
 def test_each_has_an_id_of_its_own() -> None:
@@ -199,7 +221,9 @@ def halves(frame: Any, what: str, runs: int) -> list[float]:
 def test_columns_are_the_frames(name: str) -> None:
     one = recorded(name) if name in RECORDED else tprofile.load(PUBLIC / f"{name}.json.gz")
     found = sound(one)
-    assert [f for f in found["left_out"] if not f.startswith(("strip: neigh", "names: "))] == []
+    assert [
+        f for f in found["left_out"] if not f.startswith(("strip: neigh", "names: ", "modules: "))
+    ] == []
 
     def same(values: list[Any], frame: list[Any]) -> bool:
         return len(values) == len(frame) and all(
@@ -231,8 +255,8 @@ def test_columns_are_the_frames(name: str) -> None:
 
     columns, frame = found["kernels"]["columns"], one.kernels
     frame["spread"] = halves(frame, "run", len(one.runs))
-    runs = {"run_min_us", "run_median_us", "run_max_us"}
-    assert set(columns) == set(frame.columns) - {"category"} - runs
+    untold = {"category", "run_min_us", "run_median_us", "run_max_us", "delay_us", "queued"}
+    assert set(columns) == set(frame.columns) - untold
     for key in columns:
         if columns[key] is None:
             assert frame[key].isna().all()
@@ -261,7 +285,7 @@ def test_columns_are_the_frames(name: str) -> None:
     assert found["figures"] == [dataclasses.asdict(figure) for figure in figures(one)]
 
 
-SIZES = {"matmul_add_64": 2_700, "item_in_loop": 20_000, "mlp_train": 20_000,
+SIZES = {"matmul_add_64": 2_900, "item_in_loop": 21_000, "mlp_train": 21_000,
          "resnet18_train": 60_000}  # fmt: skip
 
 
@@ -351,6 +375,228 @@ def test_a_wrong_sort_is_told_as_by_the_text() -> None:
     for show in (payload, lambda one, sort: one.text(sort)):
         with pytest.raises(TprofileError, match=r"sorted by 'colour'\. Choose one of name, calls,"):
             show(small(), "colour")
+
+
+def test_lines_and_what_was_found_on_them() -> None:
+    one = given(cell(), SYNC, SMALL, ROUGH, verdict="sync-bound", reason="the GPU is idle")
+    found = sound(one)
+    assert found["headline"] == {
+        "lead": "Sync-bound", "text": "the GPU works 21.0 µs of a 50.0 µs run", "tone": "wait",
+    }  # fmt: skip
+    assert found["reason"] == "The GPU is idle"
+    assert found["first"] == [
+        "most to gain: ", "3 waits for the GPU",
+        " (line 6 · aten::item → cudaStreamSynchronize), up to 24.0 µs of each run",
+    ]  # fmt: skip
+    assert found["findings"] == {
+        "of": 3,
+        "rows": [
+            {
+                "kind": "sync", "tone": "wait", "title": "3 waits for the GPU",
+                "where": SYNC.where, "gain": "up to 24.0 µs of each run",
+                "evidence": SYNC.evidence, "advice": SYNC.advice,
+                "more": 'tprofile.explain("sync")', "line": 6,
+            },
+            {
+                "kind": "small-kernels", "tone": "wait", "title": "The GPU runs 3 small kernels",
+                "where": "aten::mm", "gain": "up to 9.00 µs of each run",
+                "evidence": SMALL.evidence, "advice": SMALL.advice,
+                "more": 'tprofile.explain("small-kernels")', "line": None,
+            },
+            {
+                "kind": "profiler-overhead", "tone": None, "title": "The profiler slows this code",
+                "where": "", "gain": None, "evidence": ROUGH.evidence, "advice": "",
+                "more": 'tprofile.explain("profiler-overhead")', "line": None,
+            },
+        ],
+        "none": None,
+    }  # fmt: skip
+    # THEN a line that did not run has no figures, and figures that are 0 were measured
+    assert found["lines"] == {
+        "of": 7,
+        "sort": "line",
+        "columns": {
+            "file": None, "short": None, "function": None,
+            "line": [2, 3, 4, 5, 6, 7, 8],
+            "source": ["total = 0.0", "", "for step in range(3):", "    y = x @ w",
+                       "    total += y.sum().item()", "if total < 0:", '    print("never")'],
+            "label": [None, None, None, None, "3 waits", None, None],
+            "finding": [None, None, None, None, 0, None, None],
+            "calls": [2, None, 2, 6, 6, 2, None],
+            "cpu_us": [4, None, 24, 60, 96, 2, None],
+            "device_us": [0, None, 0, 30, 12, 0, None],
+            "backward_device_us": None,
+            "launches": [0, None, 0, 6, 0, 0, None],
+        },
+    }  # fmt: skip
+    # AND each bar knows its line
+    spans = found["strip"]["spans"]
+    assert spans["line"] == [5, 6] * 3 + [5, 6, 6] * 3 + [5, 6] * 3
+    assert found["left_out"] == []
+
+
+def test_lines_of_one_line_are_no_table() -> None:
+    one = profile(op(mark(2), 0, 10), op("a", 1, 5), recorded={"profiled": None, "source": "f()"})
+    assert one.lines["line"].tolist() == [2]
+    assert sound(one)["lines"] is None
+    assert sound(one)["strip"]["spans"]["line"] == [2]
+
+
+def test_several_findings_on_a_line() -> None:
+    second = dataclasses.replace(SMALL, line=6, label="a label that is longer than its room")
+    found = sound(given(cell(), second, SYNC, dataclasses.replace(ROUGH, line=6)))
+    labels = dict(zip(*(found["lines"]["columns"][k] for k in ("line", "label")), strict=True))
+    assert labels[6] == "a label that is longer … +2"
+    assert found["lines"]["columns"]["finding"][4] == 0
+    # AND one without a label has its title
+    found = sound(given(cell(), dataclasses.replace(SMALL, line=3)))
+    assert found["lines"]["columns"]["label"][1] == "the GPU runs 3 small ke…"
+
+
+def test_lines_of_functions_and_other_files() -> None:
+    marks = {
+        3: mark(4, "inner"),  # the line of a loop, and a function in it
+        3.5: mark(5, "forward", "/home/a/model.py"),
+        4: mark(7, "forward", "/home/b/model.py"),
+        4.5: mark(1, "load", r"C:\data\load data.py"),
+    }
+    found = sound(cell(lines=marks))
+    columns = found["lines"]["columns"]
+    n = 8
+    assert columns["line"] == [2, 3, 4, 4, 5, 6, 7, 8, 5, 7, 1]
+    assert spelled(found, columns["file"])[n:] == [
+        "/home/a/model.py", "/home/b/model.py", r"C:\data\load data.py",
+    ]  # fmt: skip
+    assert [s and s.replace("\\", "/") for s in columns["short"]] == [None] * n + [
+        "a/model.py", "b/model.py", "load data.py",
+    ]  # fmt: skip
+    assert spelled(found, columns["function"]) == [None] * 3 + ["inner"] + [None] * 4 + [
+        "forward", "forward", "load",
+    ]  # fmt: skip
+    assert columns["source"][2:4] == ["for step in range(3):"] * 2
+    # Their text was not recorded
+    assert columns["source"][n:] == ["forward", "forward", "load"]
+
+
+def test_long_cells_keep_what_costs_most() -> None:
+    # GIVEN 3000 lines of 60 characters, of which every tenth ran, the later the longer
+    source = "\n".join(f"x{i:04} = " + "µ" * 52 for i in range(3000))
+    events = [op(mark(2 + 10 * i), 1000 * i, 1 + i) for i in range(300)]
+    known = {"profiled": None, "source": source, "first_line": 2}
+    one = profile(*events, recorded=known)
+    found = sound(given(one, dataclasses.replace(SYNC, line=4)))
+    lines = found["lines"]["columns"]["line"]
+    assert 22_500 < size(found["lines"]) <= 24_000
+    assert (len(lines), found["lines"]["of"]) == (173, 3000)
+    # THEN the line of the finding is there, and those with most time, in their order
+    assert lines == [4, *(2 + 10 * i for i in range(128, 300))]
+    assert found["left_out"] == [
+        "lines: the 173 with most time of 3,000 are here; all are in Profile.lines"
+    ]
+
+
+def test_a_long_line_is_cut() -> None:
+    one = cell(source=SOURCE.replace("total = 0.0", "total = " + "9" * 5000))
+    (shown,) = [s for s in sound(one)["lines"]["columns"]["source"] if s.startswith("total = 9")]
+    assert shown.endswith("… 4,628 characters left out … " + "9" * 190)
+
+
+def test_many_long_findings_are_capped() -> None:
+    long = Finding("sync", "t" * 5000, "e" * 5000, "a" * 5000, 1.0, "w" * 5000, 6, "l" * 5000)
+    found = sound(given(cell(), *[long] * 40))
+    assert (len(found["findings"]["rows"]), found["findings"]["of"]) == (4, 40)
+    assert found["left_out"] == [
+        "findings: the first 4 of 40 are here; all are in Profile.findings"
+    ]
+    assert len(found["first"][1]) < 1100
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (profile(work("k", 0, 5), op("a", 0, 6)), "Nothing found that holds this code back"),
+        (
+            profile(op("a", 0, 5)),
+            "Findings are about the work of a GPU, and that is not in the record: no device work "
+            "was recorded",
+        ),
+        (
+            profile(
+                note("tprofile::run", 0, 9), work("k", 0, 5),
+                recorded={"profiled": 0, "stopped": {"by": "E", "during": "profiled run 1 of 3"}},
+            ),
+            "Nothing was found in the run that was stopped, up to there",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_where_nothing_was_found(one: tprofile.Profile, said: str) -> None:
+    assert sound(given(one))["findings"] == {"of": 0, "rows": [], "none": said}
+
+
+def modules(n: int, **columns: Any) -> pd.DataFrame:
+    """Return a frame of modules, the later the longer."""
+    return pd.DataFrame({
+        "module": [f"net.{i}" for i in range(n)], "type": ["Linear"] * n, "calls": [2] * n,
+        "cpu_us": [float(i) for i in range(n)], "device_us": [2.0 * i for i in range(n)],
+        "self_device_us": [1.0] * n, "backward_device_us": [0.0] * n, "launches": [3.0] * n,
+        "compiled": [i == 1 for i in range(n)], **columns,
+    })  # fmt: skip
+
+
+def test_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown(frame: pd.DataFrame) -> Payload:
+        monkeypatch.setattr(tprofile.Profile, "modules", property(lambda _: frame), raising=False)
+        return sound(small())
+
+    found = shown(modules(3))
+    columns = found["modules"]["columns"]
+    assert spelled(found, columns.pop("module")) == ["net.2", "net.1", "net.0"]
+    assert spelled(found, columns.pop("type")) == ["Linear", "Linear, compiled", "Linear"]
+    assert (found["modules"]["of"], found["modules"]["sort"]) == (3, "device_us")
+    assert columns == {
+        "calls": [2, 2, 2], "cpu_us": [2, 1, 0], "self_device_us": [1, 1, 1],
+        "device_us": [4, 2, 0], "backward_device_us": None, "launches": [3, 3, 3],
+    }  # fmt: skip
+    # AND without a device there are no columns of one
+    none = dict.fromkeys(
+        ("device_us", "self_device_us", "backward_device_us", "launches"), [math.nan] * 3
+    )
+    table = shown(modules(3, **none))["modules"]
+    assert table["sort"] == "cpu_us"
+    assert [k for k, v in table["columns"].items() if v is None] == [
+        "self_device_us", "device_us", "backward_device_us", "launches",
+    ]  # fmt: skip
+    # AND only as many as there is room for
+    found = shown(modules(5000))
+    assert 12_000 < size(found["modules"]) < 20_000
+    kept = len(found["modules"]["columns"]["module"])
+    assert found["left_out"] == [
+        f"modules: the {kept} with most CUDA total of 5,000 are here; all are in Profile.modules"
+    ]
+
+
+def test_all_at_their_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    # GIVEN more of everything than there is room for
+    frame = modules(900, module=[f"{i}" + CJK * 9 for i in range(900)])
+    monkeypatch.setattr(tprofile.Profile, "modules", property(lambda _: frame), raising=False)
+    events = [e for i in range(900) for e in (
+        op(mark(2 + i), 20 * i, 19), op(f"{i}o" + CJK * 30, 20 * i + 1, 9, i + 1),
+        work(f"{i}k" + CJK * 30, 20 * i + 3, 1 + i / 1000, 0, i + 1),
+    )]  # fmt: skip
+    known = {"profiled": None, "source": "\n" * 1 + "\n".join(["y = " + "µ" * 90] * 900),
+             "notes": [CJK * 40] * 45}  # fmt: skip
+    long = Finding("sync", "t" * 900, "e" * 900, "a" * 900, 1.0, "w" * 900, 6, "l" * 900)
+    found = sound(given(profile(*events, recorded=known), *[long] * 40, reason=CJK * 300))
+    assert 105_000 < size(found) < 130_000
+    # THEN each has its share
+    tables = ("lines", "modules", "operators", "kernels")
+    assert {k: len(found[k]["columns"]["calls"]) for k in tables} == {
+        "lines": 110, "modules": 49, "operators": 15, "kernels": 15,
+    }  # fmt: skip
+    assert len(found["strip"]["spans"]["lane"]) >= 50
+    assert [s.split(":")[0] for s in found["left_out"]] == [
+        "warnings", "findings", "lines", "modules", "operators", "kernels",
+    ]  # fmt: skip
 
 
 CJK = "模型分析器操作符内核设备"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells import cell
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import RECORDED, Event, call, note, op, profile, recorded, slice_, work
@@ -17,7 +18,7 @@ from tprofile.intervals import union
 
 RUN, SYNC = "tprofile::run", "tprofile::synchronize"
 COLUMNS = ("lane", "row", "kind", "start_us", "duration_us", "count", "busy_us", "name",
-           "operator", "launch")  # fmt: skip
+           "operator", "launch", "line")  # fmt: skip
 
 
 def drawn(one: tprofile.Profile) -> Strip:
@@ -426,6 +427,22 @@ def test_figures_of_mlp_train() -> None:
         (1, "operator"): 15, (1, "inner"): 21, (1, "call"): 16,
         (2, "kernel"): 32, (2, "copy"): 1,
     }  # fmt: skip
+
+
+def test_each_span_has_its_line() -> None:
+    found = drawn(cell())
+    host = [(5, "aten::mm"), (6, "aten::item")] * 3
+    calls = [(5, "cudaLaunchKernel"), (6, "cudaMemcpyAsync"), (6, "cudaStreamSynchronize")] * 3
+    work_ = [(5, "gemm"), (6, "Memcpy DtoH")] * 3
+    assert list(zip(found.line, found.name, strict=True)) == host + calls + work_
+    # WHEN they are drawn together, a span of several lines has none
+    coarse = found.at_most(4)
+    told = zip(coarse.kind, coarse.count, coarse.line, strict=True)
+    assert {(KINDS[k], int(n), int(line)) for k, n, line in told} == {
+        ("operator", 6, -1), ("call", 6, -1), ("wait", 3, 6), ("kernel", 3, 5), ("copy", 3, 6),
+    }  # fmt: skip
+    # AND without marks of lines none is known
+    assert set(drawn(recorded("item_in_loop")).line.tolist()) == {-1}
 
 
 def test_a_strip_cannot_be_changed() -> None:

@@ -24,7 +24,10 @@ def three_runs(busy: float = 6, **recorded_: Any) -> tprofile.Profile:
 
 def test_unmeasured_is_none_and_the_wall_profiled_without_other_runs() -> None:
     assert dataclasses.asdict(three_runs().summary) == {
-        "verdict": None, "reason": None, "wall_us": 20, "wall_source": "profiled",
+        "verdict": "python-bound",
+        "reason": "the GPU is idle 65% of a run; for 92% of that the CPU does work of its own "
+        "(Python, data)",
+        "wall_us": 20, "wall_source": "profiled",
         "wall_spread": None, "profiled_wall_us": 20, "overhead_ratio": None, "earlier_profiles": 0,
         "first_run_us": None,
         "device_busy_us": 7, "device_busy_fraction": 0.35, "launches": 1,
@@ -178,3 +181,16 @@ def test_of_a_run_that_was_stopped_nothing_is_known_per_run() -> None:
         "wall 2.00 µs per run, not profiled · first run 3.00 µs",
         "the tables are of the run that was stopped, up to there",
     ]
+
+
+def test_what_slows_python_and_torch_unequally_makes_the_verdict_doubtful() -> None:
+    events = [op("aten::mm", 0, 10, 1), work("k", 90, 10, 1, 1)]
+
+    def said(**recorded: object) -> list[str]:
+        warnings = profile(*events, recorded=recorded).summary.warnings
+        return [one.split(" ")[0] for one in warnings if "may be another without" in one]
+
+    assert said() == []
+    assert said(memory=True) == ["memory"]
+    assert said(stack=True) == ["stacks"]
+    assert said(stack=True, memory=True) == ["stacks"]

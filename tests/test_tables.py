@@ -57,6 +57,7 @@ def test_without_device_work_device_columns_are_unknown() -> None:
     assert one.kernels.columns.tolist() == [
         "name", "operator", "device", "stream", "calls", "device_us", "mean_us", "min_us",
         "median_us", "max_us", "run_min_us", "run_median_us", "run_max_us", "category",
+        "delay_us", "queued",
     ]  # fmt: skip
 
 
@@ -68,7 +69,9 @@ def test_kernels_are_apart_by_operator_device_and_stream() -> None:
         work("k", 60, 6, 0, 1, device=1), work("Memset (Device)", 70, 2, 0, 2, cat="gpu_memset"),
     )  # fmt: skip
     in_a_run = ["run_min_us", "run_median_us", "run_max_us"]
-    assert one.kernels.drop(columns=["mean_us", *in_a_run]).to_numpy().tolist() == [
+    waited = ["delay_us", "queued"]
+    assert one.kernels[waited].isna().all(axis=None)
+    assert one.kernels.drop(columns=["mean_us", *in_a_run, *waited]).to_numpy().tolist() == [
         ["k", "a", 0, 7, 3, 15, 1, 4, 10, "kernel"],
         ["k", "b", 0, 7, 1, 8, 8, 8, 8, "kernel"],
         ["k", "a", 0, 9, 1, 7, 7, 7, 7, "kernel"],

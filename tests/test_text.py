@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import unicodedata
 
 import pytest
+from cells import ROUGH, SOURCE, SYNC, cell, given
+from cells import SMALL as KERNELS
 from traces import DATA, RECORDED, call, note, op, profile, recorded, work
 
 import tprofile
 from tprofile import TprofileError
+from tprofile.trace.marks import line
 from tprofile.views.text import _wrapped
 
 HOSTILE = [
@@ -18,6 +22,8 @@ HOSTILE = [
 
 
 SMALL = """\
+Overhead-bound: the GPU works 3.94 µs of a 98.2 µs run
+{reason}
 3 runs, by the ProfilerStep marks of the trace
 wall 98.2 µs per run, under the profiler
 CUDA 0 (NVIDIA H200) busy 3.94 µs of each run, 4.0 % · 2 launches per run
@@ -40,6 +46,42 @@ Kernels, copies and sets, per run
 kernel                                      operator   calls  CUDA µs     %   ±%  mean µs
 sm80_xmma_gemm_f32f32…te_kernel__5x_cublas  aten::mm       1     3.04  77.4    0     3.04
 void at::native::vect…::array<char*, 3ul>)  aten::add      1     0.89  22.6  1.8     0.89"""
+
+
+CELL = """\
+Sync-bound: the GPU works 21.0 µs of a 50.0 µs run
+the GPU is idle 58 % of a run
+most to gain: 3 waits for the GPU (line 6 · aten::item → cudaStreamSynchronize), up to 24.0 µs of
+each run
+4 runs: 2 warm-up, 2 profiled
+wall 50.0 µs per run, not profiled · 100 µs profiled · first run 1.00 ms
+CUDA 0 busy 21.0 µs of each run, 42.0 % · 3 launches per run
+
+! the wall is that of a single unprofiled run: its spread is unknown
+
+Findings
+1. 3 waits for the GPU · line 6 · aten::item → cudaStreamSynchronize · up to 24.0 µs of each run
+   In each run the CPU waits for the GPU 3 times, 24.0 µs in all.
+   → Keep the sum on the GPU (`total = total + y.sum()`), and read it once.
+2. The GPU runs 3 small kernels · aten::mm · up to 9.00 µs of each run
+   Half of them take less than 5.00 µs.
+   → Let one call do the work of many.
+3. The profiler slows this code
+   A run takes 50.0 µs without it.
+More: tprofile.explain("sync"), tprofile.explain("small-kernels"),
+  tprofile.explain("profiler-overhead")
+
+Lines, per run
+line  cell                         calls  CPU µs  CUDA µs  launches
+   2  total = 0.0                      1    2.00        0         0
+   4  for step in range(3):            1   12.00        0         0
+   5      y = x @ w                    3   30.00    15.00         3
+   6      total += y.sum().item()      3   48.00     6.00         0  3 waits
+   7  if total < 0:                    1    1.00        0         0
+   8      print("never")               –       –        –         –
+
+Operators, per run, by self CUDA time
+"""
 
 
 COLD = """\
@@ -87,7 +129,8 @@ def test_recorded_traces_fit_in_a_hundred_columns(name: str) -> None:
 
 def test_the_whole_of_a_small_one() -> None:
     # 381.151 µs in three steps, of which the median took 98.162, and 3.926 µs of work in each.
-    assert recorded("matmul_add_64").text() == SMALL
+    one = recorded("matmul_add_64")
+    assert one.text() == SMALL.format(reason=one.summary.reason)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -192,7 +235,7 @@ def test_a_wrong_sort_names_itself_and_the_choices(sort: str) -> None:
 
 
 def test_an_empty_trace_says_so() -> None:
-    assert str(profile()) == "no runs: the trace is empty\nnothing was profiled"
+    assert str(profile()) == "nothing was profiled\nno runs: the trace is empty"
 
 
 @pytest.mark.parametrize(
@@ -269,9 +312,9 @@ def test_what_start_up_was_is_told_where_there_is_no_table() -> None:
     ran, contained = "3 runs: 3 profiled", "the tables contain the first run"
     cpu = "CPU only: only the CPU was recorded"
     assert first(900) == [
-        ran, wall, cpu, "first run 900 µs, later ones 464 µs: no start-up to speak of", contained,
+        cpu, ran, wall, "first run 900 µs, later ones 464 µs: no start-up to speak of", contained,
     ]  # fmt: skip
-    assert first(900, call("cuModuleLoad", 10, 400, 1)) == [ran, wall, cpu, contained]
+    assert first(900, call("cuModuleLoad", 10, 400, 1)) == [cpu, ran, wall, contained]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -279,3 +322,105 @@ def test_names_of_what_started_up_do_not_break_the_layout(hostile: str) -> None:
     told = start_up(op(hostile, 10, 80), op(hostile, 1010, 1))
     assert len(told) == 4
     assert len({columns(line) for line in told[1:]}) == 1
+
+
+def test_a_cell_with_findings() -> None:
+    one = cell()
+    reason = "the GPU is idle 58 % of a run"
+    told = given(one, SYNC, KERNELS, ROUGH, verdict="sync-bound", reason=reason).text()
+    assert told.startswith(CELL)
+    assert_fits(told)
+    # AND where nothing was found, nothing is said of it
+    quiet = given(one, verdict="compute-bound").text()
+    assert "Findings" not in quiet
+    assert "gain" not in quiet
+    assert quiet.startswith("Compute-bound: ")
+
+
+def line_rows(told: str) -> list[str]:
+    """Return the rows of the table of lines, the head among them; none where there is none."""
+    blocks = [b.split("\n")[1:] for b in told.split("\n\n") if b.startswith("Lines, ")]
+    return blocks[0] if blocks else []
+
+
+def test_a_limit_keeps_the_lines_that_cost_most_in_the_order_of_the_code() -> None:
+    def shown(one: tprofile.Profile, limit: int | None) -> list[str]:
+        return [row.split()[0] for row in line_rows(one.text(limit=limit))[1:]]
+
+    one = given(cell(), SYNC)
+    assert shown(one, 3) == ["4", "5", "6", "…"]
+    assert shown(one, 1) == ["6", "…"]
+    assert line_rows(one.text(limit=3))[-1] == "… and 3 more"
+    assert shown(given(cell(), dataclasses.replace(SYNC, line=8)), 2) == ["5", "8", "…"]
+    assert shown(one, None) == shown(one, 6) == ["2", "4", "5", "6", "7", "8"]
+
+
+def test_a_limit_keeps_the_first_findings() -> None:
+    one = given(cell(), *[SYNC] * 7)
+    assert "\n5. 3 waits" in one.text()
+    assert "\n6. 3 waits" not in one.text()
+    assert '\n… and 2 more in Profile.findings\nMore: tprofile.explain("sync")\n' in one.text()
+    assert "\n7. 3 waits" in one.text(limit=None)
+
+
+def test_one_line_is_no_table() -> None:
+    one = profile(op(line(2), 0, 10), op("a", 1, 5), recorded={"profiled": None, "source": "f()"})
+    assert line_rows(one.text()) == []
+
+
+def test_without_a_device_lines_have_no_columns_of_one() -> None:
+    marks = [op(line(2), 0, 10), op(line(3), 20, 30), op("a", 21, 5)]
+    told = {"profiled": None, "source": "a()\nb()", "first_line": 2}
+    assert line_rows(profile(*marks, recorded=told).text()) == [
+        "line  cell  calls  CPU µs",
+        "   2  a()       1   10.00",
+        "   3  b()       1   30.00",
+    ]
+
+
+def test_code_has_its_room() -> None:
+    # GIVEN long code, a backward pass, and a long label
+    long = "    logits = " + " + ".join(f"layer_{i}(x)" for i in range(20))
+    one = cell(source=SOURCE.replace("    y = x @ w", long))
+    frame = one.lines.assign(backward_device_us=1234.5)
+    one._frames["lines"] = frame
+    told = given(one, dataclasses.replace(SYNC, label="x" * 40)).text()
+    assert_fits(told)
+    head, *rows = line_rows(told)
+    # THEN counts give way, and both ends of the code are there
+    assert head.split() == ["line", "cell", "CPU", "µs", "CUDA", "µs", "backward", "µs"]
+    code = next(row for row in rows if row.startswith("   5"))[6:46]
+    assert code.startswith("    logits = layer_")
+    assert code.rstrip().endswith("layer_19(x)")
+    assert "…" in code
+    assert any(row.endswith("x" * 23 + "…") for row in rows)
+
+
+def test_lines_of_other_files_have_its_name() -> None:
+    marks = {
+        3: line(12, "forward", "/home/a/model.py"), 4: line(3, "forward", "/home/b/model.py"),
+        5: line(1, "load", "data.py"), 6: line(5, "f"),
+    }  # fmt: skip
+    rows = line_rows(cell(lines=marks).text())
+    assert [row[:13].strip() for row in rows] == [
+        "line", "2", "4", "5", "5", "6", "7", "8", "a/model.py:12", "b/model.py:3", "data.py:1",
+    ]  # fmt: skip
+    assert rows[0].split()[1] == "code"
+    # AND without a cell those that take longest come first
+    own = profile(*(op(line(i, "f", "a.py"), 100 * i, 10 * i) for i in range(1, 4)))
+    assert [row.split()[0] for row in line_rows(own.text())] == [
+        "line", "a.py:3", "a.py:2", "a.py:1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_code_and_findings_do_not_break_the_layout(hostile: str) -> None:
+    # GIVEN such a text in every place of a finding, and as a line of code
+    finding = tprofile.Finding("sync", hostile, hostile, hostile, 1.0, hostile, 6, hostile)
+    flat = hostile.replace("\n", " ")
+    one = cell(source=SOURCE.replace("total = 0.0", flat), lines={3: line(1, "f", hostile)})
+    told = given(one, finding, finding, reason=hostile).text()
+    assert_fits(told)
+    head, *rows = line_rows(told)
+    assert len(rows) >= 5
+    assert all(columns(row) >= columns(head) for row in rows)

@@ -78,7 +78,11 @@ def frames(one: tprofile.Profile) -> dict[str, Any]:
         **{f"by {k}": one.operators_by(k) for k in ("shape", "thread", "run")},
         **{
             k: getattr(one, k)
-            for k in ("kernels", "runs", "devices", "events", "memory", "startup", "tree")
+            for k in (
+                *("kernels", "runs", "devices", "events", "memory", "startup", "tree"),
+                "roofline",
+                *("lines", "modules"),
+            )
         },
     }
 

@@ -1,4 +1,4 @@
-"""Compile a cell once and run it as the notebook would."""
+"""Compile a cell once and run it as the notebook would, with marks around its lines if wanted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import sys
 import threading
 import tokenize
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from inspect import CO_COROUTINE
 from io import StringIO
 from types import CodeType
 from typing import TYPE_CHECKING, Any
+
+from .statements import Mark, MarkLine, Placeholders, first_line, has_mark, wrap
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -31,19 +34,65 @@ _FOREIGN_LOOP_NOTE = (
 
 
 @dataclass(frozen=True, eq=False)
+class _Codes:
+    """The statements of a cell, and its last expression apart from them for its value."""
+
+    statements: CodeType | None
+    expression: CodeType | None
+    mark: Mark | None = None
+    """Stands around the expression, whose code has no place for it."""
+
+    @property
+    def all(self) -> tuple[CodeType, ...]:
+        return tuple(code for code in (self.statements, self.expression) if code is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lines:
+    """The same with a place for a mark around each statement, at any depth."""
+
+    codes: _Codes
+    placeholders: Placeholders
+    expression_line: int | None
+    """Where the last expression begins; None where it has no mark."""
+
+
+@dataclass(frozen=True, eq=False)
 class Cell:
     """Notebook code compiled once, run as often as wanted as the notebook would run it.
 
     `names` are the global names that the code mentions. `silent` says that the code ends with `;`,
     so that its last value is not to be displayed. `filename` is the code's name in tracebacks and
-    in `linecache`, whose line numbers are those of the syntax tree given to `transform`.
+    in `linecache`, whose line numbers are those of the syntax tree given to `transform`. `source`
+    is the text as the user wrote it, from the line `first_line` on.
     """
 
     names: frozenset[str]
     silent: bool
     filename: str
-    _codes: tuple[CodeType, ...] = field(repr=False)
+    source: str = field(repr=False)
+    first_line: int
+    _codes: _Codes = field(repr=False)
+    _lines: _Lines | None = field(repr=False)
     _shell: InteractiveShell = field(repr=False)
+
+    def marked(self, mark: MarkLine) -> Cell:
+        """Return the cell with `mark(line)` entered around each run of a statement.
+
+        Also of those inside loops, conditions and other compound statements, but not of those
+        inside functions and classes, whose code objects are the same ones. A cell that nests more
+        than Python allows with marks in it is returned as it is.
+        """
+        if self._lines is None:
+            return self
+        return replace(self, _codes=_filled(self._lines, self._codes, mark))
+
+    def file_name(self, filename: str) -> str | None:
+        """Return what a user calls a file that code is from: None for this cell itself."""
+        if filename == self.filename:
+            return None
+        label = self._shell.compile.format_code_name(filename)
+        return " ".join(label) if label else filename
 
     def run(self) -> object:
         """Run the code once in the user's namespace and return its last expression's value.
@@ -54,12 +103,17 @@ class Cell:
         __tracebackhide__ = True
         # Two dictionaries only in an embedded shell; elsewhere they are one and the same.
         scopes = self._shell.user_global_ns, self._shell.user_ns
-        if any(code.co_flags & CO_COROUTINE for code in self._codes):
-            return _run_in_own_loop(self._codes, scopes)
-        value = None
-        for code in self._codes:
-            value = eval(code, *scopes)
-        return value
+        codes = self._codes
+        if any(code.co_flags & CO_COROUTINE for code in codes.all):
+            return _run_in_own_loop(codes, scopes)
+        if codes.statements is not None:
+            eval(codes.statements, *scopes)
+        if codes.expression is None:
+            return None
+        if codes.mark is None:
+            return eval(codes.expression, *scopes)
+        with codes.mark:
+            return eval(codes.expression, *scopes)
 
 
 def compile_cell(
@@ -90,6 +144,7 @@ def compile_cell(
         raise error.with_traceback(None) from None
     # IPython drops leading blank lines, which would move every line number up.
     above += "\n" * (_blank_lines(text) - _blank_lines(source))
+    written = _as_written(text, source)
     source = above + source
     # ipykernel names code by `raw_code` alone, so without the blank lines in it a plain cell of
     # the same text would get our line numbers.
@@ -100,11 +155,20 @@ def compile_cell(
             names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
             if transform is not None:
                 tree = ast.fix_missing_locations(transform(tree))
-            codes = _compile(ip.compile, tree, filename)
+            codes, lines = _compile(ip.compile, tree, filename)
     except SyntaxError as error:
         # IPython shows every frame of a syntax error; those of the compiler help no user.
         raise error.with_traceback(None) from None
-    return Cell(names, _ends_with_semicolon(source), filename, codes, shell)
+    return Cell(
+        names=names,
+        silent=_ends_with_semicolon(source),
+        filename=filename,
+        source=written,
+        first_line=above.count("\n") + 1,
+        _codes=codes,
+        _lines=lines,
+        _shell=shell,
+    )
 
 
 def _lines_above(shell: InteractiveShell, text: str) -> int:
@@ -129,17 +193,49 @@ def _blank_lines(text: str) -> int:
     return text[: len(text) - len(text.lstrip())].count("\n")
 
 
+def _as_written(text: str, source: str) -> str:
+    """Return the cell's text from the line on that is the first of `source`, what IPython made.
+
+    That text itself, unless what IPython wrote in the place of a magic has fewer lines than it.
+    """
+    dropped = _blank_lines(text) - _blank_lines(source)
+    written = "\n".join(text.rstrip().split("\n")[dropped:])
+    made = source.rstrip()
+    return written if written.count("\n") == made.count("\n") else made
+
+
 def _compile(
     compiler: Callable[..., CodeType], tree: ast.Module, filename: str
-) -> tuple[CodeType, ...]:
-    """Compile the statements, and the last expression apart from them for its value."""
+) -> tuple[_Codes, _Lines | None]:
+    """Compile a tree, and again with a place for marks; None where that nests too deeply."""
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     # A notebook compiles statement by statement and so takes `__future__` imports anywhere.
     tree.body.sort(key=lambda node: getattr(node, "module", None) != "__future__")
-    codes = [compiler(tree, filename, "exec")] if tree.body else []
+    expression = None
+
+    def statements() -> CodeType | None:
+        return compiler(tree, filename, "exec") if tree.body else None
+
+    plain = statements()
     if isinstance(last, ast.Expr):
-        codes.append(compiler(ast.Expression(last.value), filename, "eval"))
-    return tuple(codes)
+        expression = compiler(ast.Expression(last.value), filename, "eval")
+    codes = _Codes(plain, expression)
+    placeholders = Placeholders()
+    # What it has to warn of, the compiler has said.
+    with suppress(SyntaxError, RecursionError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree.body = wrap(tree.body, placeholders)
+        at = first_line(last) if last is not None and has_mark(last) else None
+        return codes, _Lines(_Codes(statements(), expression), placeholders, at)
+    return codes, None
+
+
+def _filled(lines: _Lines, plain: _Codes, mark: MarkLine) -> _Codes:
+    statements = lines.codes.statements
+    if statements is not None and plain.statements is not None:
+        statements = lines.placeholders.fill(statements, plain.statements, mark)
+    at = lines.expression_line
+    return _Codes(statements, lines.codes.expression, None if at is None else mark(at))
 
 
 def _ends_with_semicolon(source: str) -> bool:
@@ -151,7 +247,7 @@ def _ends_with_semicolon(source: str) -> bool:
     return last == ";"
 
 
-def _run_in_own_loop(codes: tuple[CodeType, ...], scopes: tuple[dict[str, Any], ...]) -> object:
+def _run_in_own_loop(codes: _Codes, scopes: tuple[dict[str, Any], ...]) -> object:
     """Run codes that await: in this thread, as the profiler sees no other."""
     __tracebackhide__ = True
     value: Any = None
@@ -161,10 +257,11 @@ def _run_in_own_loop(codes: tuple[CodeType, ...], scopes: tuple[dict[str, Any], 
         __tracebackhide__ = True
         nonlocal value, failure
         try:
-            for code in codes:
-                value = eval(code, *scopes)
-                if code.co_flags & CO_COROUTINE:
-                    value = await value
+            for code in codes.all:
+                with (codes.mark if code is codes.expression else None) or nullcontext():
+                    value = eval(code, *scopes)
+                    if code.co_flags & CO_COROUTINE:
+                        value = await value
         # Handed over, not raised through the loop: its frames would stand in the traceback.
         except BaseException as error:
             failure = error

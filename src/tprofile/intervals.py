@@ -28,6 +28,13 @@ class Nesting:
     size: Ints
     """How many intervals the subtree of each one has, itself included."""
 
+    @property
+    def root(self) -> Ints:
+        """Index of the outermost interval around each one: of a root, itself."""
+        roots = np.flatnonzero(self.parent == NONE)
+        roots = roots[np.argsort(self.position[roots])]
+        return roots[np.searchsorted(self.position[roots], self.position, "right") - 1]
+
     def subtree_sum(self, values: Ints) -> Ints:
         """Return the sum of `values` over each interval and all that it contains."""
         walked = np.empty(len(values) + 1, np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -18,11 +18,13 @@ from .errors import TprofileError
 from .files import checked, whole_file
 from .output import Outputs
 from .progress import NotebookScreen, Progress, Screen, TerminalScreen
+from .statements import MarkLine
 
 if TYPE_CHECKING:
     from .result import Profile
 
-_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes", "memory")
+_PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes", "memory", "modules",
+            "flops", "stack")  # fmt: skip
 _HERE = os.path.dirname(__file__) + os.sep
 
 
@@ -98,13 +100,23 @@ class _Value:
     """A cell, and the value of its newest run; no run's value outlives the next one's start."""
 
     def __init__(self, cell: Cell) -> None:
-        self._cell = cell
+        self.cell = cell
         self.names = cell.names
         self.newest: object = None
 
     def run(self) -> None:
         __tracebackhide__ = True
-        self.newest = self._cell.run()
+        self.newest = self.cell.run()
+
+    def marked(self, mark: MarkLine) -> Callable[[], None]:
+        """Return what runs the cell with marks around its statements."""
+        cell = self.cell.marked(mark)
+
+        def run() -> None:
+            __tracebackhide__ = True
+            self.newest = cell.run()
+
+        return run
 
 
 def _failed(prepare: Cell, outputs: Outputs) -> BaseException | None:
@@ -146,6 +158,9 @@ def _run(
         around=around,
         stage=progress.stage,
         remark=lambda: watch.note(shell.user_ns),
+        source=(value.cell.source, value.cell.first_line),
+        marked=value.marked,
+        file_name=value.cell.file_name,
     )
 
 

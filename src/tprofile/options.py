@@ -64,6 +64,23 @@ def _parser() -> _Parser:
         "code that makes many",
     )
     add(
+        "--flops",
+        action="store_true",
+        help="count the operations of operators, from the shapes of their inputs",
+    )
+    add(
+        "--modules",
+        action="store_true",
+        help="mark the calls of every nn.Module: time by its path in the model. Adds some µs to a "
+        "call",
+    )
+    add(
+        "--stack",
+        action="store_true",
+        help="mark the lines of functions too, of this cell, other cells and files of yours. Slows "
+        "all Python code",
+    )
+    add(
         "-s",
         "--sort",
         choices=SORTABLE,
@@ -156,6 +173,11 @@ def _check(options: Any) -> None:
     if options.sort in _BYTES and not options.memory:
         raise UsageError(
             f"%tprofile: --sort is {options.sort!r}, but memory is not recorded. Give --memory too."
+        )
+    if options.flops and not options.shapes:
+        raise UsageError(
+            "%tprofile: --flops counts from the shapes of inputs, which --no-shapes leaves out. "
+            "Give one of them."
         )
     name = options.variable
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):

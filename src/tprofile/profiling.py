@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -32,9 +33,9 @@ def run(
     """Profile `fn(*args, **kwargs)`: warm-up runs, one discarded under the profiler, then `repeat`.
 
     `each` is called ahead of every run and not measured. `options` are the magic's: `once`,
-    `max_seconds` (seconds), `cpu`, `cuda`, `shapes`, `memory`. An error of `fn` is raised as it is;
-    what was measured until then is in `tprofile.last()`. Raises TprofileError for options that make
-    no sense, and where torch is being profiled already.
+    `max_seconds` (seconds), `cpu`, `cuda`, `shapes`, `memory`, `flops`, `modules`, `stack`. An
+    error of `fn` is raised as it is; what was measured until then is in `tprofile.last()`. Raises
+    TprofileError for options that make no sense, and where torch is being profiled already.
     """
     if not callable(fn):
         raise TprofileError(
@@ -79,11 +80,13 @@ def profile_runs(
     plan: Plan,
     *,
     remark: Callable[[], str | None] = lambda: None,
+    source: tuple[str, int] | None = None,
     **hooks: Any,
 ) -> tuple[Profile, BaseException | None]:
     """Make the runs of `plan` and return the Profile, and the error that ended them early.
 
-    `remark` is called afterwards, for a note on the runs; `hooks` are those of `session.record`.
+    `remark` is called afterwards, for a note on the runs; `source` is the text of the code and the
+    number of its first line; `hooks` are those of `session.record`.
     """
     # torch is imported with the session: only when something is profiled.
     from .session import record as record_runs
@@ -91,6 +94,8 @@ def profile_runs(
     trace, error = record_runs(once, plan, **hooks)
     if note := remark():
         trace = trace.with_recorded(notes=[*trace.recorded.notes, note])
+    if source is not None:
+        trace = trace.with_recorded(source=source[0], first_line=source[1])
     return _keep(Profile(trace)), error
 
 
@@ -104,13 +109,16 @@ def make_plan(
     cuda: bool = False,
     shapes: bool = True,
     memory: bool = False,
+    flops: bool = False,
+    modules: bool = False,
+    stack: bool = False,
     **unknown: Any,
 ) -> Plan:
     """Return what the options ask for; raise TprofileError for what cannot be done."""
     if unknown:
         raise TprofileError(
             f"unknown option {', '.join(map(repr, unknown))}. Options are warmup, repeat, once, "
-            "max_seconds, cpu, cuda, shapes, memory."
+            "max_seconds, cpu, cuda, shapes, memory, flops, modules, stack."
         )
     if once:
         warmup, repeat = 0, 1
@@ -119,11 +127,25 @@ def make_plan(
             raise TprofileError(
                 f"{name} is {value!r}, but must be a whole number, {least} or more."
             )
-    switches = {"once": once, "cpu": cpu, "cuda": cuda, "shapes": shapes, "memory": memory}
+    switches = {
+        "once": once,
+        "cpu": cpu,
+        "cuda": cuda,
+        "shapes": shapes,
+        "memory": memory,
+        "flops": flops,
+        "modules": modules,
+        "stack": stack,
+    }
     if odd := [name for name, value in switches.items() if not isinstance(value, bool)]:
         raise TprofileError(f"{odd[0]} is {switches[odd[0]]!r}, but must be True or False.")
     if max_seconds is not None and not (_is_number(max_seconds) and 0 < max_seconds < float("inf")):
         raise TprofileError(f"max_seconds is {max_seconds!r}, but must be seconds, more than 0.")
+    if flops and not shapes:
+        raise TprofileError(
+            "flops are counted from the shapes of inputs, but shapes is False. Record them, or "
+            "leave flops out."
+        )
     if cpu and cuda:
         raise TprofileError(
             "cpu and cuda were both given. Give one, or none to record what is there."
@@ -137,6 +159,9 @@ def make_plan(
         device="cpu" if cpu else "cuda" if cuda else "auto",
         shapes=shapes,
         memory=memory,
+        flops=flops,
+        modules=modules,
+        stack=stack,
     )
 
 
@@ -145,7 +170,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-_OF_ONE_RUN = ("cpu", "cuda", "shapes", "memory")
+_OF_ONE_RUN = ("cpu", "cuda", "shapes", "memory", "flops", "modules", "stack")
 
 
 class record:
@@ -155,8 +180,8 @@ class record:
             step(batch)
         print(r.profile)
 
-    Options: `cpu`, `cuda`, `shapes`, `memory`. An error in the block is raised as it is; what was
-    measured until then is in `r.profile`.
+    Options: `cpu`, `cuda`, `shapes`, `memory`, `flops`, `modules`, `stack`. An error in
+    the block is raised as it is; what was measured until then is in `r.profile`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -182,7 +207,7 @@ class record:
         if self._recorder is not None:
             raise TprofileError("a tprofile.record serves one `with` block. Make a new one.")
         self._recorder = Recorder(self._plan)
-        self._recorder.start()
+        self._recorder.start(sys._getframe(1))
         return self
 
     def __exit__(
@@ -199,13 +224,16 @@ class record:
             self._profile = _keep(Profile(self._recorder.trace(error)))
 
 
-def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) -> Profile:
+def load(
+    source: Any, *, unprofiled_s: float | Iterable[float] | None = None, flops: bool = False
+) -> Profile:
     """Return the Profile of a recorded trace.
 
     `source` is the path of a Kineto or Chrome trace (`.json`, `.json.gz`), its bytes, or a finished
     `torch.profiler.profile`. `unprofiled_s` are the seconds that unprofiled runs of the same code
-    took, one number or one per run: the wall is then theirs. Raises TprofileError for what is no
-    trace.
+    took, one number or one per run: the wall is then theirs. `flops` adds the operations of each
+    operator to `operators`, as far as the trace has the shapes of inputs. Raises
+    TprofileError for what is no trace.
     """
     if isinstance(source, str | os.PathLike | bytes):
         trace: Trace = read(source)
@@ -220,6 +248,10 @@ def load(source: Any, *, unprofiled_s: float | Iterable[float] | None = None) ->
         )
     if unprofiled_s is not None:
         trace = trace.with_recorded(unprofiled_s=_walls(unprofiled_s))
+    if not isinstance(flops, bool):
+        raise TprofileError(f"flops is {flops!r}, but must be True or False.")
+    if flops:
+        trace = trace.with_recorded(flops=True)
     return _keep(Profile(trace))
 
 

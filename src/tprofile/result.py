@@ -6,7 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .analysis import memory, startup, tables
+from .analysis import idle, lines, memory, modules, roofline, startup, tables
 from .analysis.attribution import Attribution, attribute
 from .analysis.chain import chain
 from .analysis.finding import Finding
@@ -88,6 +88,10 @@ class Profile:
 
         Device columns are NaN without device work; those by run, where no run is complete.
 
+        With `flops` also `flops`: operations on numbers in the sum over the calls, a multiplication
+        with its addition as two, from the shapes of inputs; NaN where those of any call are not
+        known, and for what only calls others.
+
         With `memory` also `self_device_bytes, self_cpu_bytes`: bytes allocated less bytes released
         by the operator itself. torch counts by the clock alone, and adds to that what other threads
         allocate meanwhile (a backward pass, to an annotation around it).
@@ -95,9 +99,15 @@ class Profile:
         return self._frame("operators", self._operators)
 
     def operators_by(self, key: str) -> pd.DataFrame:
-        """Return `operators` with a row per name and value of `key`: "shape", "thread" or "run".
+        """Return `operators` with a row per name and value of `key`: "shape", "thread", "run",
+        "line", "module" or "stack".
 
         Shapes are as torch writes them, but for those in a list of tensors, which torch leaves out.
+        By "line" it is the innermost line of the user's code that the calls were made in, by
+        "stack" that with those it was called from, the outermost first; "" for none. Both are text.
+        By "module" it is the innermost nn.Module, as in `modules`; what is part of a backward pass
+        is that of its forward operator; "" for none.
+        Raises TprofileError where lines, stacks or modules were not recorded.
         By "run" there are no columns of how runs differ: each row is of one.
         """
         if not isinstance(key, str):
@@ -123,7 +133,9 @@ class Profile:
 
         Columns `name, operator, device, stream, calls, device_us, mean_us, min_us, median_us,
         max_us` (of a call), `run_min_us, run_median_us, run_max_us` (of the sum in a run, 0 for a
-        run without it; NaN where no run is complete), and where recorded `grid, block, occupancy`.
+        run without it; NaN where no run is complete), `delay_us` and `queued` (medians: from launch
+        to start, and how many works of its device were launched and not done at its launch; NaN
+        where no launch was recorded), and where recorded `grid, block, occupancy`.
         """
         return self._frame("kernels", lambda: tables.kernels(self._found))
 
@@ -155,12 +167,95 @@ class Profile:
         return self._frame("memory", lambda: memory.memory(self._found))
 
     @property
+    def roofline(self) -> pd.DataFrame:
+        """A row per name, operator, input shapes and device of device work: `name, operator, shape,
+        device, kind, calls, device_us, flops, bytes, intensity, tflops_per_s, gb_per_s, bound,
+        fraction`.
+
+        Sums over the runs, the most time first. `flops` and `bytes` come from the recorded shapes
+        of the operator's inputs, `intensity` is operations per byte; `bound` says which limit of
+        the device is the nearer one, "compute" or "memory", and `fraction` how much of that was
+        reached. NaN, and None, where shapes or limits are not known. The page "roofline" of the
+        documentation tells what is counted.
+        """
+        return self._frame("roofline", lambda: roofline.frame(self._found))
+
+    @property
+    def lines(self) -> pd.DataFrame:
+        """A row per line of code that ran: `file, line, source, calls, cpu_us, device_us,
+        backward_device_us, launches, function`. Sums over the runs, by file and line.
+
+        A statement of the cell has neither file nor function: its line is counted as the user sees
+        it, the magic's being 1, and its figures are of it alone, without those of the statements
+        inside it. `calls` is how often it ran, `cpu_us` how long. `device_us` is all that it
+        launched, in functions that it called too, and in the backward pass that it waited for.
+        `backward_device_us` is what the backward pass of its operators took in turn, so it is part
+        of another line's `device_us`. `launches` are calls that started kernels. The last three are
+        NaN without device work; `backward_device_us` also where nothing in the trace ties the
+        backward pass to what it belongs to.
+
+        With `stack` also the lines of functions, of the cell (`file` is None), other cells and
+        files. Each counts with all that it calls, once where a function calls itself: such rows
+        are part of those that call them.
+
+        In a trace of torch's own with stacks, a row is a function of the user's, its line the one
+        that it begins in, its figures of it alone; `source` is None. Empty where neither was
+        recorded.
+        """
+        return self._frame("lines", lambda: lines.lines(self._found))
+
+    @property
+    def modules(self) -> pd.DataFrame:
+        """A row per nn.Module that was called: `module, type, parent, calls, cpu_us, self_cpu_us,
+        device_us, self_device_us, backward_cpu_us, backward_device_us, launches, compiled`.
+
+        Sums over the runs, in the order of the first calls. `module` is the path below the
+        outermost module called; that one itself has the name of the global variable that it is the
+        value of, else of its class, and stands before the paths where there are several. `parent`
+        is the row of the module around its first call, -1 for none. `cpu_us` is how long the calls
+        took, `device_us` the work that they launched, with the modules inside and once where a
+        module is inside itself; `self_` is without those. `backward_` is what the backward pass of
+        its operators took: a part of no other column. `launches` are calls that started kernels.
+        `compiled` says that it ran code of torch.compile, in which modules are not told apart.
+
+        Device columns are NaN without device work; those of the backward pass also where nothing in
+        the trace ties it to what it belongs to. A trace of torch's own with stacks tells the class
+        and number of each module in place of its name. Empty where neither was recorded: profile
+        with `--modules`, or `modules=True`.
+        """
+        return self._frame("modules", lambda: modules.modules(self._found))
+
+    @property
+    def source(self) -> str | None:
+        """Text of the profiled cell, with a blank line for each one above it in the cell that the
+        user sees, so that its lines are counted as in `lines`. None where it was not recorded.
+        """
+        recorded = self.trace.recorded
+        if recorded.source is None:
+            return None
+        return "\n" * (recorded.first_line - 1) + recorded.source
+
+    @property
     def devices(self) -> pd.DataFrame:
         """A row per device: `device, name, busy_us, busy_fraction, kernels_us, copies_us`.
 
         Medians per run.
         """
         return self._frame("devices", lambda: tables.devices(self._found, self.summary.wall_us))
+
+    @property
+    def idle(self) -> pd.DataFrame:
+        """A row per stretch of a run in which a device had nothing to do: `device, run, start_us,
+        duration_us, sync_us, overhead_us, python_us, queued, wait, next`.
+
+        `sync_us`, `overhead_us` and `python_us` say what the host did meanwhile, and add up to the
+        duration: it had waited for the device, it was in torch operators and launches (or the work
+        had been launched already: then `queued` is true, and the delay is the device's own), or it
+        did work of its own (Python, operators that run on the CPU). What is missing is our own wait
+        at the end of a run. `wait` and `next` are rows of `events`: the call in which the host
+        waited when the stretch began, and the work that ended it; -1 for none.
+        """
+        return self._frame("idle", lambda: idle.frame(self._found))
 
     @property
     def startup(self) -> pd.DataFrame:
@@ -187,11 +282,12 @@ class Profile:
         duration_us, delay_us, waited_for, event`.
 
         `kernel` is a row of `events`, or a name, which stands for its longest call. `level` is
-        `forward` (the operator whose backward this is), `annotation`, `operator`, `launch`, or, of
-        the work itself, `kernel`, `copy` or `set`. `delay_us` is from the start of the launch to
-        that of the work, NaN where it is not known; `waited_for` the work on the same stream that
-        was not over when this was launched, or None; `event` the row of `events`. Raises
-        TprofileError for what is no such work.
+        `line` (the line of code, and those of functions that it was called from), `forward` (the
+        operator whose backward this is, its lines and module ahead of it), `annotation`, `module`
+        (the innermost), `operator`, `launch`, or, of the work itself, `kernel`, `copy` or `set`.
+        `delay_us` is from the start of the launch to that of the work, NaN where it is not known;
+        `waited_for` the work on the same stream that was not over when this was launched, or None;
+        `event` the row of `events`. Raises TprofileError for what is no such work.
         """
         return chain(self._found, kernel)
 

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -17,11 +18,13 @@ from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 
 from .conditions import Conditions
 from .errors import TprofileError
+from .modules import ModuleMarks, skip
 from .quiet import deferred_interrupt, profiler_lines_dropped
+from .stepping import Stepper, UserFiles, own_codes
 from .trace import Trace, marks
 from .trace.build import empty
 from .trace.live import read_results
-from .trace.recorded import Stopped
+from .trace.recorded import Line, Stopped
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,20 @@ class Plan:
     """Record the shapes of each operator's inputs."""
     memory: bool = False
     """Record allocations and releases, which slows whatever makes many of them."""
+    flops: bool = False
+    """Count the operations of operators, from the shapes of their inputs."""
+    modules: bool = False
+    """Mark the calls of every nn.Module, which adds some µs to each."""
+    stack: bool = False
+    """Mark the lines of the user's functions, which slows all Python code."""
 
 
 Around = Callable[[bool], contextlib.AbstractContextManager[object]]
+
+
+Marked = Callable[[Callable[[int], Any]], Callable[[], object]]
+"""Returns the code of a run with a mark around each of its statements, given what makes the mark
+of a line."""
 
 
 def _nothing_around(last: bool) -> contextlib.AbstractContextManager[object]:
@@ -56,17 +70,21 @@ def record(
     before: Callable[[], object] | None = None,
     around: Around = _nothing_around,
     stage: Callable[[str], None] = lambda text: None,
+    marked: Marked | None = None,
+    file_name: Callable[[str], str | None] = lambda filename: filename,
 ) -> tuple[Trace, BaseException | None]:
     """Make the runs of `plan`; return the Trace, and the error that ended them early, if any.
 
     `before` is called ahead of every run, and both happen inside `around(last)`, a context in which
     `last` says that no other run follows. Neither is timed or in the figures. `stage` is told what
-    is being done.
+    is being done. `marked` gives what is run under the profiler in the place of `run`: the same
+    with marks of its lines. `file_name` is what a user calls a file of code, None for that of the
+    lines that `marked` marks.
 
     An error, an interrupt included, ends the session: it is returned beside what was measured until
     then. Raises TprofileError where nothing can be profiled from the beginning.
     """
-    session = _Session(run, plan, before, around, stage)
+    session = _Session(run, plan, before, around, stage, marked, file_name)
     try:
         session.warm_up()
         session.profile()
@@ -83,19 +101,24 @@ class Recorder:
         self._mark = _mark(marks.RUN)
         self._thread = threading.get_ident()
 
-    def start(self) -> None:
-        """Start recording; what interrupts the start leaves nothing running."""
+    def start(self, caller: FrameType) -> None:
+        """Start recording what `caller` does; what interrupts the start leaves nothing running."""
         profiler = self._session.profiler
         self._session.look()
         try:
             profiler.prepare()
             profiler.start()
+            if self._session.modules:
+                self._session.modules.start()
+            self._session.doing = "profiled run 1 of 1"
+            self._began = time.perf_counter()
+            self._mark.__enter__()
+            if self._session.stepper:
+                self._session.stepper.start(caller)
         except BaseException:
-            profiler.stop(self._session.notes)
+            self._mark.__exit__(None, None, None)
+            self._end()
             raise
-        self._session.doing = "profiled run 1 of 1"
-        self._began = time.perf_counter()
-        self._mark.__enter__()
 
     def stop(self) -> None:
         """Stop recording; device work that fails only now raises the user's error.
@@ -107,13 +130,22 @@ class Recorder:
                 "a recording has to end in the thread that began it: torch records that one. "
                 "Leave the `with` block of tprofile.record there."
             )
+        if self._session.stepper:
+            self._session.stepper.stop()
         try:
             with _mark(marks.SYNCHRONIZE):
                 synchronize()
         finally:
             self._mark.__exit__(None, None, None)
             self._session.ran_s += time.perf_counter() - self._began
-            self._session.profiler.stop(self._session.notes)
+            self._end()
+
+    def _end(self) -> None:
+        if self._session.stepper:
+            self._session.stepper.stop()
+        if self._session.modules:
+            self._session.modules.stop()
+        self._session.profiler.stop(self._session.notes)
 
     def trace(self, error: BaseException | None) -> Trace:
         """Return what was recorded; `error` is what ended the stretch early, if any."""
@@ -129,11 +161,16 @@ class _Session:
         before: Callable[[], object] | None,
         around: Around,
         stage: Callable[[str], None],
+        marked: Marked | None = None,
+        file_name: Callable[[str], str | None] = lambda filename: filename,
     ) -> None:
         refuse_nested()
         self._run, self._plan, self._stage = run, plan, stage
         self._before, self._around = before, around
         self.profiler = _Profiler(plan)
+        self.modules = ModuleMarks() if plan.modules else None
+        self.stepper = _stepper(file_name) if plan.stack else None
+        self._marked = marked(_line_mark) if marked else run
         self._began = time.perf_counter()
         self._last_s = self.ran_s = 0.0
         self._conditions = Conditions()
@@ -165,6 +202,9 @@ class _Session:
             self._profiled_runs()
             self._stage("reading what was recorded")
         finally:
+            if self.modules:
+                # Once more: an interrupt can come just as a run has ended.
+                self.modules.stop()
             self.profiler.stop(self.notes)
 
     def _profiled_runs(self) -> None:
@@ -183,18 +223,27 @@ class _Session:
         # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
         mark = _mark if self.profiler.prepared else contextlib.nullcontext
         self.look()
+        run = self._marked if self.profiler.prepared else self._run
+        marked: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+        if self.modules and self.profiler.prepared:
+            marked = self.modules.marked
+        stepping: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if self.stepper and self.profiler.prepared:
+            stepping = self.stepper
         # Only the code itself is inside the clock and the mark: all else would be taken for it.
         with self._around(last):
             if self._before is not None:
                 with mark(marks.BEFORE):
                     self._before()
                     synchronize()
-            begin = time.perf_counter()
-            with mark(name):
-                self._run()
-                with mark(marks.SYNCHRONIZE):
-                    synchronize()
-            self._last_s = time.perf_counter() - begin
+            with marked():
+                begin = time.perf_counter()
+                with mark(name):
+                    with stepping:
+                        run()
+                    with mark(marks.SYNCHRONIZE):
+                        synchronize()
+                self._last_s = time.perf_counter() - begin
         if self._conditions.begun:
             self.ran_s += self._last_s
         return self._last_s
@@ -227,6 +276,8 @@ class _Session:
                 "own, which ended ours. Take it out of the cell."
             )
         self.notes += self._conditions.end(_uuids(), self.ran_s)
+        if self.stepper:
+            self.notes += self.stepper.notes
         unseen = self.profiler.unseen()
         if not unseen:
             self.notes += self.profiler.complaints()
@@ -238,6 +289,10 @@ class _Session:
             asked_repeat=plan.repeat,
             max_seconds=plan.max_seconds,
             memory=plan.memory,
+            flops=plan.flops,
+            modules=plan.modules,
+            stack=plan.stack,
+            lines=[Line(*one) for one in self.stepper.lines()] if self.stepper else [],
             earlier=self.profiler.earlier,
             unseen=unseen,
             warmup_s=self.warmup_s,
@@ -441,6 +496,29 @@ def synchronize() -> None:
 def _mark(name: str) -> Any:
     # The fast kind costs 0.1 µs outside a profile and casts no shadow on the device's streams.
     return _RecordFunctionFast(name)
+
+
+def _line_mark(number: int, function: str | None = None, file: str | None = None) -> Any:
+    return _mark(marks.line(number, function, file))
+
+
+def _stepper(file_name: Callable[[str], str | None]) -> Stepper:
+    # torch.compile looks at all that is called after a graph break, ours included.
+    for code in (*own_codes(), *(one.__code__ for one in (_mark, _line_mark, marks.line))):
+        skip(code)
+    look = UserFiles(file_name, [os.path.dirname(torch.__file__)])
+    frames = torch._C._dynamo.eval_frame
+
+    def unseen(filename: str) -> Any:
+        # What is called here is not all ours.
+        before = frames.set_eval_frame(None)
+        try:
+            return look(filename)
+        finally:
+            frames.set_eval_frame(before)
+
+    skip(unseen.__code__)
+    return Stepper(_line_mark, unseen)
 
 
 def _platform() -> str:

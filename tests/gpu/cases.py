@@ -452,20 +452,6 @@ def small_transformer() -> Callable[[], object]:
     return lambda: model(x).sum().backward()
 
 
-@case("overhead-bound", "small-kernels")
-def small_cell_loop() -> Callable[[], object]:
-    cell, x = nn.LSTMCell(128, 128).cuda(), randn(50, 16, 128)
-
-    def step() -> torch.Tensor:
-        h, c = torch.zeros(16, 128, device="cuda"), torch.zeros(16, 128, device="cuda")
-        with torch.no_grad():
-            for one in x:
-                h, c = cell(one, (h, c))
-        return h
-
-    return step
-
-
 @case("memory-bound", "fusion")
 def fusion_norm() -> Callable[[], object]:
     x = randn(16384, 4096)

@@ -1,16 +1,21 @@
-// The whole of it: the answer, five figures, one run, and the tables.
+// The whole of it: the answer, five figures, one run, and the tabs.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Actions } from "./actions.tsx";
+import { Answer } from "./answer.tsx";
+import { Below, Findings } from "./findings.tsx";
 import type { Payload } from "./payload.ts";
 import { filter } from "./rows.ts";
-import { NOTHING, type Selection } from "./selection.ts";
+import { findingAt, NOTHING, type Selection } from "./selection.ts";
 import { Strip } from "./strip.tsx";
 import { Table, type Order } from "./table.tsx";
-import { kernels, operators } from "./tables.ts";
+import {
+  chosenRow, findingsOf, hasBrief, heightOf, mainOf, ordersOf, selectedBy, startOf, TABLES, tabsOf, type Tab,
+  type TableTab,
+} from "./tabs.ts";
 import { behind, PALETTES, watchTheme, type Theme } from "./theme.ts";
 import type { TraceSource } from "./trace.ts";
-import { DASH } from "./words.ts";
+import { DASH, together } from "./words.ts";
 
 interface Props {
   payload: Payload;
@@ -18,8 +23,6 @@ interface Props {
 }
 
 let shown = 0;
-
-type Tab = "operators" | "kernels";
 
 export function App({ payload, trace }: Props) {
   const root = useRef<HTMLDivElement>(null);
@@ -30,17 +33,13 @@ export function App({ payload, trace }: Props) {
     background: "Canvas",
     theme: "light",
   });
-  const [tab, setTab] = useState<Tab>(
-    payload.operators.of || !payload.kernels.of ? "operators" : "kernels",
-  );
+  const tabs = useMemo(() => tabsOf(payload), [payload]);
+  const [tab, setTab] = useState<Tab>(tabs[0]![0]);
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const [wanted, setWanted] = useState("");
   const [regex, setRegex] = useState(false);
   const [perRun, setPerRun] = useState(true);
-  const [orders, setOrders] = useState<Record<Tab, Order>>({
-    operators: { key: payload.operators.sort, descending: payload.operators.sort !== "name" },
-    kernels: { key: payload.kernels.sort, descending: true },
-  });
+  const [orders, setOrders] = useState<Record<TableTab, Order>>(() => ordersOf(payload));
 
   // Before anything is painted, so that a dark page does not flash.
   useLayoutEffect(() => {
@@ -54,34 +53,24 @@ export function App({ payload, trace }: Props) {
   }, []);
 
   const runs = perRun ? payload.runs : 1;
-  const sources = useMemo(
-    () => ({ operators: operators(payload, runs), kernels: kernels(payload, runs) }),
-    [payload, runs],
+  const table = tab === "findings" ? null : tab;
+  const source = useMemo(
+    () => (table ? TABLES[table].source(payload, runs) : findingsOf(payload)),
+    [payload, table, runs],
   );
   const test = useMemo(() => filter(wanted, regex), [wanted, regex]);
-  const source = sources[tab];
   const rows = useMemo(
     () => source.rows.filter((row) => test.test(source.filtered(row))),
     [source, test],
   );
-  const tabs: [Tab, string, number][] = [["operators", "Operators", payload.operators.of]];
-  if (payload.kernels.of) tabs.push(["kernels", "Kernels", payload.kernels.of]);
+  const chosen = chosenRow(payload, tab, selection);
 
-  const chosen = useMemo(() => {
-    if (tab === "operators") {
-      return selection.operator === null
-        ? -1
-        : payload.operators.columns.name.indexOf(selection.operator);
-    }
-    return selection.kernel ?? -1;
-  }, [payload, tab, selection]);
-
-  const choose = (row: number) => {
-    if (row === chosen) return setSelection(NOTHING);
-    if (tab === "operators") {
-      return setSelection({ operator: payload.operators.columns.name[row]!, kernel: null });
-    }
-    return setSelection({ kernel: row, operator: payload.kernels.columns.operator[row] ?? null });
+  const choose = (row: number) =>
+    setSelection(row === chosen ? NOTHING : selectedBy(payload, tab, row));
+  const open = (to: Tab, finding: number) => {
+    setWanted("");
+    setTab(to);
+    setSelection(findingAt(payload, finding));
   };
 
   const onKeyDown = (event: KeyboardEvent) => {
@@ -104,7 +93,6 @@ export function App({ payload, trace }: Props) {
     event.preventDefault();
   };
 
-  const most = Math.max(payload.operators.columns.name.length, payload.kernels.columns.name.length);
   const colors = Object.fromEntries(
     Object.entries(PALETTES[look.theme]).map(([name, color]) => [`--tp-${name}`, color]),
   );
@@ -122,15 +110,7 @@ export function App({ payload, trace }: Props) {
       }}
     >
       <div class="tp-header">
-        <div class="tp-answer">
-          <h2 class="tp-title">
-            {lead && <b>{lead} </b>}
-            {together(lead ? text : capitalized(text))}
-          </h2>
-          {payload.details.map((line) => (
-            <p class="tp-detail" key={line}>{together(capitalized(line))}</p>
-          ))}
-        </div>
+        <Answer payload={payload} open={() => open("findings", 0)} />
         <Actions trace={trace} title={`tprofile: ${lead ? `${lead}, ` : ""}${text}`} />
       </div>
       {payload.warnings.map((warning) => (
@@ -156,7 +136,7 @@ export function App({ payload, trace }: Props) {
         />
       )}
       <div class="tp-bar-of-tabs">
-        <div role="tablist" aria-label="Tables" onKeyDown={onTabKey}>
+        <div role="tablist" aria-label="Views" onKeyDown={onTabKey}>
           {tabs.map(([key, head, of]) => (
             <button
               key={key}
@@ -168,13 +148,13 @@ export function App({ payload, trace }: Props) {
               tabIndex={key === tab ? 0 : -1}
               onClick={() => setTab(key)}
             >
-              {head} <small>{of}</small>
+              {head} {of !== null && <small class={`tp-of-${key}`}>{of}</small>}
             </button>
           ))}
         </div>
         <div class="tp-controls">
           {payload.runs > 1 && (
-            <div class="tp-switch" role="group" aria-label="Figures">
+            <div class="tp-switch" role="group" aria-label="Figures" data-tp-off={!table}>
               <button type="button" aria-pressed={perRun} onClick={() => setPerRun(true)}>
                 per run
               </button>
@@ -210,21 +190,36 @@ export function App({ payload, trace }: Props) {
         role="tabpanel"
         aria-label={tab}
         class="tp-panel"
-        style={{ height: `${32 + Math.min(Math.max(most, 3), 10) * 26}px` }}
+        style={{ height: `${heightOf(payload)}px` }}
       >
-        <Table
-          key={tab}
-          id={`${id}-${tab}`}
-          label={tab === "operators" ? "Operators" : "Kernels, copies and sets"}
-          columns={source.columns}
-          rows={rows}
-          order={orders[tab]}
-          main={payload[tab].sort}
-          setOrder={(order) => setOrders({ ...orders, [tab]: order })}
-          chosen={chosen}
-          choose={choose}
-          empty={source.rows.length ? "No name matches the filter." : "Nothing was recorded."}
-        />
+        {table ? (
+          <Table
+            key={table}
+            id={`${id}-${table}`}
+            label={TABLES[table].label}
+            columns={source.columns}
+            rows={rows}
+            order={orders[table]}
+            main={mainOf(payload, table)}
+            setOrder={(order) => setOrders({ ...orders, [table]: order })}
+            chosen={chosen}
+            choose={choose}
+            start={table === "lines" ? startOf(payload) : -1}
+            empty={source.rows.length ? "No name matches the filter." : "Nothing was recorded."}
+          />
+        ) : (
+          <Findings
+            findings={payload.findings.rows}
+            rows={rows}
+            chosen={chosen < 0 ? null : chosen}
+            choose={choose}
+            toLine={payload.lines && ((finding) => open("lines", finding))}
+            empty={source.rows.length ? "No finding matches the filter." : payload.findings.none!}
+          />
+        )}
+        {tab === "lines" && hasBrief(payload) && (
+          <Below payload={payload} selection={selection} open={(i) => open("findings", i)} />
+        )}
       </div>
       <p class="tp-foot" role="status">
         {test.error
@@ -238,15 +233,6 @@ export function App({ payload, trace }: Props) {
   );
 }
 
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-/** Return a text in which no number is parted from its unit. */
-function together(text: string): string {
-  return text.replace(/(\d) (?=(%|[n\u00b5m]?s)(\W|$))/g, "$1\u00a0");
-}
-
 function plural(count: number, word: string): string {
   return `${count} ${word}${count === 1 ? "" : "s"}`;
 }
@@ -255,7 +241,8 @@ function counted(payload: Payload, tab: Tab, shown: number, all: number, perRun:
   const word = tab.slice(0, -1);
   if (!all) return `no ${word}s`;
   const part = shown === all ? "" : `${shown} of `;
-  return `${part}${plural(all, word)}, ${sums(payload, perRun)}`;
+  const said = `${part}${plural(all, word)}`;
+  return tab === "findings" ? said : `${said}, ${sums(payload, perRun)}`;
 }
 
 function sums({ runs, complete }: Payload, perRun: boolean): string {

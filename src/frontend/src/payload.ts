@@ -40,6 +40,55 @@ export interface KernelColumns {
   occupancy?: Numbers;
 }
 
+export interface ModuleColumns {
+  module: number[];
+  type: Numbers;
+  calls: number[];
+  cpu_us: Numbers;
+  self_device_us: Numbers | null;
+  device_us: Numbers | null;
+  backward_device_us: Numbers | null;
+  launches: Numbers | null;
+}
+
+/** Lines in the order of the code; figures are null for a line that never ran. */
+export interface LineColumns {
+  /** Null for a line of the cell itself; all null where there are no others. */
+  file: Numbers | null;
+  /** The same in short. */
+  short: (string | null)[] | null;
+  /** What the line is in; all null where nothing was recorded in functions. */
+  function: Numbers | null;
+  line: number[];
+  source: string[];
+  /** What is said of the findings on the line. */
+  label: (string | null)[];
+  /** Row of the first finding on the line. */
+  finding: Numbers;
+  calls: Numbers;
+  cpu_us: Numbers;
+  device_us: Numbers | null;
+  backward_device_us: Numbers | null;
+  launches: Numbers | null;
+}
+
+/** What a finding or a verdict is about, which gives it its colour. */
+export type Tone = "cpu" | "device" | "wait" | "copy";
+
+/** A finding, all in words. */
+export interface Finding {
+  kind: string;
+  tone: Tone | null;
+  title: string;
+  where: string;
+  gain: string | null;
+  evidence: string;
+  advice: string;
+  more: string;
+  /** Line of the cell. */
+  line: number | null;
+}
+
 export interface Lane {
   kind: "cpu" | "device";
   label: string;
@@ -63,6 +112,8 @@ export interface SpanColumns {
   operator: Numbers;
   /** Span that launched this one, or -1. */
   launch: number[];
+  /** Line of the cell that was at work; null where lines were not recorded. */
+  line: Numbers | null;
 }
 
 export const KINDS = ["operator", "inner", "call", "wait", "kernel", "copy"] as const;
@@ -79,7 +130,11 @@ export interface Strip {
 
 export interface Payload {
   id: string;
-  headline: { lead: string | null; text: string };
+  headline: { lead: string | null; text: string; tone: Tone | null };
+  /** Why the verdict is so, and what to look at first. */
+  reason: string | null;
+  /** In three parts, of which the second names a finding. */
+  first: [string, string, string] | null;
   details: string[];
   figures: Figure[];
   warnings: string[];
@@ -89,6 +144,16 @@ export interface Payload {
   complete: boolean;
   names: string[];
   whole: { self_cpu_us: number; self_device_us: number | null };
+  findings: {
+    of: number;
+    rows: Finding[];
+    /** What to say where there are none. */
+    none: string | null;
+  };
+  /** Null where no more than one line ran. */
+  lines: { of: number; sort: string; columns: LineColumns } | null;
+  /** Null where no calls of modules were recorded. */
+  modules: { of: number; sort: string; columns: ModuleColumns } | null;
   operators: {
     of: number;
     sort: string;

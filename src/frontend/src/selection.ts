@@ -1,4 +1,4 @@
-// One selection for all views: a name that the tables and the strip share, or a row of kernels.
+// One selection for all views: a name that the tables and the strip share, a row, or a finding.
 
 import { KINDS, type Payload } from "./payload.ts";
 
@@ -7,21 +7,61 @@ export interface Selection {
   operator: number | null;
   /** Row of the table of kernels, or null. */
   kernel: number | null;
+  /** Row of the table of modules, or null. */
+  module: number | null;
+  /** Row of the table of lines, or null. */
+  line: number | null;
+  /** One of the findings, or null. */
+  finding: number | null;
 }
 
-export const NOTHING: Selection = { operator: null, kernel: null };
+export const NOTHING: Selection = {
+  operator: null, kernel: null, module: null, line: null, finding: null,
+};
+
+/** Return what a row of the kernels selects. */
+export function kernelAt({ kernels }: Payload, row: number): Selection {
+  return { ...NOTHING, kernel: row, operator: kernels.columns.operator[row] ?? null };
+}
+
+/** Return what a row of the lines selects: its finding too. */
+export function lineAt({ lines }: Payload, row: number): Selection {
+  return { ...NOTHING, line: row, finding: lines!.columns.finding[row] ?? null };
+}
+
+/** Return what a finding selects: its line too, if that is in the table. */
+export function findingAt({ findings, lines }: Payload, finding: number): Selection {
+  const number = findings.rows[finding]?.line ?? null;
+  const row = lines?.columns.line.findIndex((line, i) => line === number && inCell(lines, i)) ?? -1;
+  return { ...NOTHING, finding, line: row < 0 ? null : row };
+}
+
+function inCell({ columns }: NonNullable<Payload["lines"]>, row: number): boolean {
+  return columns.file?.[row] == null;
+}
 
 const CALL = KINDS.indexOf("call");
 const KERNEL = KINDS.indexOf("kernel");
 
 /** Return the spans of the strip that a selection means, or null where it means none. */
-export function chosenSpans(payload: Payload, { operator, kernel }: Selection): Set<number> | null {
+export function chosenSpans(
+  payload: Payload,
+  { operator, kernel, line }: Selection,
+): Set<number> | null {
   if (!payload.strip) return null;
   const found = new Set<number>();
-  if (kernel !== null) addKernel(payload, kernel, found);
+  if (line !== null) addLine(payload, line, found);
+  else if (kernel !== null) addKernel(payload, kernel, found);
   else if (operator !== null) addOperator(payload, operator, found);
   // What is not in the chart, an annotation or another run's, leaves it as it is.
   return found.size ? found : null;
+}
+
+/** Add what was called while a line of the cell ran, and the device work that it caused. */
+function addLine({ strip, lines }: Payload, row: number, found: Set<number>): void {
+  if (!inCell(lines!, row)) return;
+  const number = lines!.columns.line[row]!;
+  strip!.spans.line?.forEach((line, i) => line === number && found.add(i));
 }
 
 function addKernel(payload: Payload, kernel: number, found: Set<number>): void {
@@ -78,7 +118,7 @@ function addOperator({ strip }: Payload, operator: number, found: Set<number>): 
 export function selectionOf(payload: Payload, span: number): Selection {
   const { spans } = payload.strip!;
   const name = spans.name[span] ?? null;
-  if (spans.kind[span]! < KERNEL) return { operator: name, kernel: null };
+  if (spans.kind[span]! < KERNEL) return { ...NOTHING, operator: name };
   const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, span, i));
-  return row < 0 ? NOTHING : { operator: spans.operator[span] ?? null, kernel: row };
+  return row < 0 ? NOTHING : { ...NOTHING, operator: spans.operator[span] ?? null, kernel: row };
 }

@@ -1,7 +1,9 @@
 // A table that draws the rows in view and no others.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Tone } from "./payload.ts";
 import { sorted, type Cell } from "./rows.ts";
+import { inked } from "./theme.ts";
 import { halves } from "./words.ts";
 
 export interface Column {
@@ -13,12 +15,25 @@ export interface Column {
   about?: string;
   /** A name takes the room that is left; numbers take what they need. */
   name?: boolean;
+  /** Pixels below which a name does not get, if more than others need. */
+  least?: number;
+  /** Stands before a name, in a place of its own. */
+  prefix?: (row: number) => string;
+  /** Stands at the end of a name's room. */
+  badge?: (row: number) => Badge | null;
   cell: (row: number) => Cell;
   text: (row: number) => string;
   title?: (row: number) => string;
   bar?: { color: string; share: (row: number) => number };
   /** Left out where there is little room, the higher number first, and all before the bars. */
   aside?: 1 | 2;
+}
+
+export interface Badge {
+  text: string;
+  tone: Tone | null;
+  /** Whether something was found: the row is tinted. */
+  found?: boolean;
 }
 
 export interface Order {
@@ -38,6 +53,8 @@ interface Props {
   choose: (row: number) => void;
   /** What to say in place of rows where there are none. */
   empty: string;
+  /** Row that is in view at first, or -1. */
+  start: number;
   id: string;
 }
 
@@ -50,7 +67,10 @@ const PADDING = 20;
 const NAME_PADDING = 28;
 const BAR = 76;
 const LEAST_NAME = 140;
+const GAP = 14;
 const EASE = 80;
+const BADGE_LETTER = 6.6;
+const LEAST_LETTERS = 20;
 const OVERSCAN = 6;
 
 export function Table(props: Props) {
@@ -65,6 +85,12 @@ export function Table(props: Props) {
     () => arranged(props.columns, widths, main, size.width),
     [props.columns, widths, main, size.width],
   );
+  // As wide in every row, and no wider than it must be.
+  const prefixed = useMemo(() => {
+    const { prefix } = props.columns[0]!;
+    if (!prefix) return 0;
+    return props.rows.reduce((most, row) => Math.max(most, prefix(row).length), 1) * LETTER;
+  }, [props.columns, props.rows]);
   const template = pixels.map((width) => `${width}px`).join(" ");
   const least = pixels.reduce((all, width) => all + width, 0);
   const [top, setTop] = useState(0);
@@ -94,6 +120,10 @@ export function Table(props: Props) {
       box.scrollTop = from + ROW - (box.clientHeight - HEAD);
     }
   };
+  useLayoutEffect(() => {
+    const place = rows.indexOf(props.start);
+    if (place >= 0) show(place);
+  }, []);
   // What another view selects comes into view. What is sorted or filtered is read from its top;
   // the same rows with other figures stay where they are.
   const before = useRef<{ rows: number[]; chosen: number }>({ rows, chosen: -1 });
@@ -144,6 +174,7 @@ export function Table(props: Props) {
     >
       <div class="tp-head" role="row" aria-rowindex={1} style={grid(template, least)}>
         {columns.map((column) => {
+          const before = column.prefix ? prefixed + GAP : 0;
           const on = column.key === by.key;
           const next = { key: column.key, descending: on ? !order.descending : !column.name };
           return (
@@ -153,7 +184,12 @@ export function Table(props: Props) {
               class={column.name ? "tp-left" : ""}
               aria-sort={on ? (order.descending ? "descending" : "ascending") : "none"}
             >
-              <button type="button" title={column.about} onClick={() => setOrder(next)}>
+              <button
+                type="button"
+                title={column.about}
+                style={before ? { paddingLeft: `${before + 16}px` } : undefined}
+                onClick={() => setOrder(next)}
+              >
                 {on && (
                   <span class="tp-arrow" aria-hidden="true">
                     {order.descending ? "↓" : "↑"}
@@ -173,6 +209,7 @@ export function Table(props: Props) {
       >
         {rows.slice(first, last).map((row, i) => {
           const place = first + i;
+          const badge = columns[0]!.badge?.(row);
           return (
             <div
               key={row}
@@ -180,8 +217,13 @@ export function Table(props: Props) {
               role="row"
               aria-rowindex={place + 2}
               aria-selected={row === chosen}
-              class={`tp-row${row === chosen ? " tp-chosen" : ""}${place === cursor ? " tp-cursor" : ""}`}
-              style={{ ...grid(template, least), transform: `translateY(${place * ROW}px)` }}
+              class={["tp-row", badge?.found && "tp-found", row === chosen && "tp-chosen",
+                place === cursor && "tp-cursor"].filter(Boolean).join(" ")}
+              style={{
+                ...grid(template, least),
+                transform: `translateY(${place * ROW}px)`,
+                ...(badge?.tone && { "--tp-tone": `var(--tp-${badge.tone})` }),
+              }}
               onClick={() => {
                 // Text that was just marked, to be copied, is no click.
                 if (!getSelection()?.toString()) choose(row);
@@ -192,7 +234,10 @@ export function Table(props: Props) {
                   <Name
                     key={column.key}
                     text={column.text(row)}
-                    letters={Math.floor((pixels[at]! - NAME_PADDING) / LETTER)}
+                    title={column.title?.(row)}
+                    room={pixels[at]! - NAME_PADDING}
+                    prefix={column.prefix && { text: column.prefix(row), width: prefixed }}
+                    badge={column.badge?.(row)}
                   />
                 ) : (
                   <div key={column.key} role="gridcell" title={column.title?.(row)}>
@@ -221,14 +266,43 @@ export function Table(props: Props) {
   );
 }
 
-function Name({ text, letters }: { text: string; letters: number }) {
+interface NameProps {
+  text: string;
+  title?: string;
+  /** Pixels for all of it. */
+  room: number;
+  prefix?: { text: string; width: number };
+  badge?: Badge | null;
+}
+
+function Name({ text, title, room, prefix, badge }: NameProps) {
+  const aside = prefix ? prefix.width + GAP : 0;
+  let mark = badge?.text ?? "";
+  const left = () => {
+    const end = mark ? mark.length * BADGE_LETTER + GAP : 0;
+    return Math.floor((room - aside - end) / LETTER);
+  };
+  // The name comes first: where there is little room, a dot says that there is something to say.
+  if (left() < Math.min(text.length, LEAST_LETTERS)) mark = badge?.found ? "●" : "";
+  const letters = Math.max(left(), 1);
   const [head, tail] = halves(text, letters);
   // A whole number of letters, so that no gap is left behind the dots.
   const width = tail ? { width: `calc(${letters - Array.from(tail).length}ch + 1px)` } : undefined;
   return (
-    <div role="gridcell" class="tp-left tp-mono tp-name" title={text}>
+    <div role="gridcell" class="tp-left tp-mono tp-name" title={title ?? text}>
+      {prefix && <span class="tp-place" style={{ width: `${aside}px` }}>{prefix.text}</span>}
       <span style={width}>{head}</span>
       {tail && <span>{tail}</span>}
+      {badge && mark && (
+        <b
+          class={`tp-badge${badge.found ? "" : " tp-quiet"}`}
+          style={inked(badge.tone)}
+          title={badge.text}
+          aria-label={badge.text}
+        >
+          {mark}
+        </b>
+      )}
     </div>
   );
 }
@@ -249,7 +323,11 @@ function arranged(all: Column[], widths: Map<Column, Widths>, main: string, room
     const width = (column: Column) => widths.get(column)![bars ? "barred" : "bare"];
     // Names are what one looks for: what else could be shown comes where they have room.
     const ease = most ? names * EASE : 0;
-    const needed = columns.reduce((sum, column) => sum + width(column), names * LEAST_NAME + ease);
+    const floor = (column: Column) => Math.max(Math.min(column.least ?? 0, 0.58 * room), LEAST_NAME);
+    const needed = columns.reduce(
+      (sum, column) => sum + (column.name ? floor(column) : width(column)),
+      ease,
+    );
     if (bars && needed > room) continue;
     if (needed > room) {
       // Now the table scrolls sideways: what it is sorted by at first comes first, a second name
@@ -262,7 +340,9 @@ function arranged(all: Column[], widths: Map<Column, Widths>, main: string, room
     const left = Math.max(room - needed, 0) + ease;
     // What the rows are named by gets more room than a second name.
     const pixels = columns.map((column, i) =>
-      column.name ? LEAST_NAME + left * (names === 1 ? 1 : i === 0 ? 0.65 : 0.35) : width(column),
+      column.name
+        ? floor(column) + left * (names === 1 ? 1 : i === 0 ? 0.65 : 0.35)
+        : width(column),
     );
     return { columns, bars, pixels };
   }

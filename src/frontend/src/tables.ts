@@ -1,4 +1,4 @@
-// The columns of the tables: operators, and kernels.
+// The columns of the tables: lines, operators, kernels, modules.
 
 import type { Numbers, Payload } from "./payload.ts";
 import type { Cell } from "./rows.ts";
@@ -10,6 +10,86 @@ export interface Source {
   columns: Column[];
   rows: number[];
   filtered: (row: number) => string[];
+}
+
+/** Return the table of the lines of code, in their order; figures divided by `runs`. */
+export function lines({ lines, findings, names, device }: Payload, runs: number): Source {
+  const c = lines!.columns;
+  // CPU and device are to be compared, so their bars have one scale.
+  const scale = largest([c.cpu_us, c.device_us ?? []], runs);
+  const cpu = times(runs, c.cpu_us, scale);
+  const columns: Column[] = [{
+    key: "line",
+    head: c.file ? "code" : "cell",
+    name: true,
+    least: 300,
+    prefix: (row) => String(c.line[row]),
+    cell: (row) => row,
+    text: (row) => c.source[row]!,
+    title: (row) => [
+      names[c.file?.[row] ?? -1],
+      c.function?.[row] == null ? "" : `in ${names[c.function[row]!]}`,
+      c.source[row],
+    ].filter(Boolean).join("\n"),
+    badge: (row) => {
+      const [label, short] = [c.label[row], c.short?.[row]];
+      if (!label) return short ? { text: short, tone: null } : null;
+      return { text: label, tone: findings.rows[c.finding[row]!]?.tone ?? null, found: true };
+    },
+  }];
+  columns.push({ ...counts("calls", c.calls, runs), aside: 2 });
+  columns.push(cpu("cpu_us", "CPU", c.cpu_us, "cpu",
+    "in the line, without the lines inside it; of a line of a function, with all that it calls"));
+  if (c.device_us) {
+    const onDevice = times(runs, c.device_us, scale);
+    columns.push(onDevice("device_us", device, c.device_us, "device",
+      "of kernels, copies and sets that were launched while it ran"));
+  }
+  if (c.backward_device_us) {
+    const backward = times(runs, c.backward_device_us, scale);
+    columns.push(backward("backward_device_us", "backward", c.backward_device_us, "pale",
+      `on ${device} in the backward pass of what it computed: a part of the line that waits for it`));
+  }
+  if (c.launches) {
+    columns.push({ ...counts("launches", c.launches, runs), aside: 1 });
+  }
+  return {
+    columns,
+    rows: range(c.line.length),
+    filtered: (row) => [names[c.file?.[row] ?? -1] ?? "", c.source[row]!, c.label[row] ?? ""],
+  };
+}
+
+/** Return the table of modules, each number divided by `runs`. */
+export function modules({ modules, names, device }: Payload, runs: number): Source {
+  const c = modules!.columns;
+  const scale = largest([c.cpu_us, c.device_us ?? []], runs);
+  const columns = [
+    { ...nameColumn("module", "module", c.module, names), least: 230 },
+    nameColumn("type", "type", c.type, names),
+    counts("calls", c.calls, runs),
+    times(runs, c.cpu_us, scale)("cpu_us", "CPU", c.cpu_us, "cpu", "in the calls of the module"),
+  ];
+  if (c.device_us && c.self_device_us) {
+    const onDevice = times(runs, c.device_us, scale);
+    columns.push(
+      onDevice("self_device_us", `self ${device}`, c.self_device_us, null,
+        "of kernels, copies and sets of the module itself, without the modules in it"),
+      onDevice("device_us", `${device} total`, c.device_us, "device",
+        "of kernels, copies and sets of the module and those in it"),
+    );
+  }
+  if (c.backward_device_us) {
+    columns.push(times(runs, c.backward_device_us, scale)(
+      "backward_device_us", "backward", c.backward_device_us, null,
+      `on ${device} in the backward pass of the module`));
+  }
+  if (c.launches) columns.push({ ...counts("launches", c.launches, runs), aside: 1 });
+  return {
+    columns,
+    rows: range(c.module.length),
+    filtered: (row) => [c.module[row]!, c.type[row]].flatMap((i) => (i == null ? [] : names[i]!)),
+  };
 }
 
 /** Return the table of operators, each number divided by `runs`. */
@@ -156,20 +236,24 @@ function bytes(key: string, values: Numbers, runs: number, of: string): Column {
   };
 }
 
-function counts(key: string, values: number[], runs: number): Column {
+function counts(key: string, values: Numbers, runs: number): Column {
   return {
     key,
-    head: "calls",
-    about: runs > 1 ? "calls in each run" : "calls",
-    cell: (row) => values[row]!,
-    text: (row) => count(values[row]! / runs),
+    head: key,
+    about: runs > 1 ? `${key} in each run` : key,
+    cell: (row) => values[row] ?? null,
+    text: (row) => (values[row] == null ? DASH : count(values[row]! / runs)),
   };
 }
 
-/** Return what makes columns of times that share a unit and a scale, those of the largest. */
-function times(runs: number, all: Numbers) {
-  const most = all.reduce<number>((max, us) => Math.max(max, us ?? 0), 0) / runs;
-  const fit = unit([most]);
+function largest(columns: Numbers[], runs: number): number {
+  return columns.flat().reduce<number>((max, us) => Math.max(max, us ?? 0), 0) / runs;
+}
+
+/** Return what makes columns of times that share a unit, that of the largest, and a scale of bars. */
+function times(runs: number, all: Numbers, scale?: number) {
+  const fit = unit([largest([all], runs)]);
+  const most = scale ?? largest([all], runs);
   return (
     key: string, head: string, values: Numbers, color: string | null, about: string,
   ): Column => {

@@ -1,5 +1,7 @@
 // Light or dark, from what is really behind the widget: each notebook says it in another way.
 
+import type { Tone } from "./payload.ts";
+
 export type Theme = "light" | "dark";
 
 export interface Palette {
@@ -16,6 +18,11 @@ export interface Palette {
   pale: string;
   copy: string;
   idle: string;
+  /** The same as letters. */
+  cpuInk: string;
+  waitInk: string;
+  deviceInk: string;
+  copyInk: string;
 }
 
 // CPU blue, device green, waiting vermilion, copies ochre: told apart by the colour-blind too, and
@@ -35,6 +42,10 @@ export const PALETTES: Record<Theme, Palette> = {
     pale: "#a5d9bf",
     copy: "#b3861a",
     idle: "#d0512a30",
+    cpuInk: "#3468cc",
+    waitInk: "#bf4520",
+    deviceInk: "#1e7a49",
+    copyInk: "#8a6410",
   },
   dark: {
     fg: "#e8eaed",
@@ -50,8 +61,17 @@ export const PALETTES: Record<Theme, Palette> = {
     pale: "#2c6e4e",
     copy: "#d9a93a",
     idle: "#f0835c3c",
+    cpuInk: "#6f9cf0",
+    waitInk: "#f0835c",
+    deviceInk: "#47c285",
+    copyInk: "#d9a93a",
   },
 };
+
+/** Return the style of letters that say what they are about by their colour too. */
+export function inked(tone: Tone | null): { color: string } | undefined {
+  return tone ? { color: `var(--tp-${tone}Ink)` } : undefined;
+}
 
 /** Return the contrast between two colours written as #rrggbb, from 1 to 21. */
 export function contrast(one: string, other: string): number {

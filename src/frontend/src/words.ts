@@ -105,3 +105,8 @@ export function cut(name: string, columns: number): string {
   const tail = Math.max(columns - 1 - head, 0);
   return letters.slice(0, head).join("") + "…" + letters.slice(letters.length - tail).join("");
 }
+
+/** Return a text in which no number is parted from its unit. */
+export function together(text: string): string {
+  return text.replace(/(\d) (?=(%|[n\u00b5m]?s)(\W|$))/g, "$1\u00a0");
+}

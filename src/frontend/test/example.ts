@@ -1,10 +1,12 @@
-import type { Payload } from "../src/payload.ts";
+import type { Finding, Payload } from "../src/payload.ts";
 
 /** Return a small profile: `aten::linear` calls `aten::addmm`, which launches twice. */
 export function example(): Payload {
   return {
     id: "0123456789abcdef",
-    headline: { lead: null, text: "the GPU works 40 µs of a 100 µs run" },
+    headline: { lead: null, text: "the GPU works 40 µs of a 100 µs run", tone: null },
+    reason: null,
+    first: null,
     details: ["3 runs: 3 profiled"],
     figures: [{ key: "wall", value: "100 µs", label: "per run" }],
     warnings: [],
@@ -13,6 +15,9 @@ export function example(): Payload {
     complete: true,
     names: ["aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm", "bias", "CUDA 0"],
     whole: { self_cpu_us: 200, self_device_us: 80 },
+    findings: { of: 0, rows: [], none: "Nothing found that holds this code back" },
+    lines: null,
+    modules: null,
     operators: {
       of: 3,
       sort: "self_device_us",
@@ -65,8 +70,60 @@ export function example(): Payload {
         name: [0, 1, 2, 2, 3, 4],
         operator: [null, null, null, null, 1, 1],
         launch: [-1, -1, -1, -1, 2, 3],
+        line: null,
       },
     },
     left_out: [],
   };
+}
+
+/** Return a finding of a kind, on a line of the cell or none. */
+export function finding(kind: string, line: number | null, also: Partial<Finding> = {}): Finding {
+  return {
+    kind,
+    tone: "wait",
+    title: `title of ${kind}`,
+    where: line === null ? "aten::mm" : `line ${line} \u00b7 aten::item`,
+    gain: "up to 1 \u00b5s of each run",
+    evidence: "evidence",
+    advice: "write `x.sum()`",
+    more: `tprofile.explain("${kind}")`,
+    line,
+    ...also,
+  };
+}
+
+/** Return the same as a cell of four lines, of which one never ran, and a line of a file. */
+export function cell(): Payload {
+  const one = example();
+  one.names.push("/a/model.py", "forward", "net", "net.0", "Net", "Linear");
+  one.lines = {
+    of: 5,
+    sort: "line",
+    columns: {
+      file: [null, null, null, null, 6],
+      short: [null, null, null, null, "model.py"],
+      function: [null, null, null, null, 7],
+      line: [2, 3, 4, 5, 3],
+      source: ["for x in xs:", "    y = x @ w", "    if never:", "        z()", "return x"],
+      label: [null, "2 waits +1", null, null, null],
+      finding: [null, 1, null, null, null],
+      calls: [2, 6, 6, null, 4],
+      cpu_us: [20, 100, 4, null, 50],
+      device_us: [0, 80, 0, null, 40],
+      backward_device_us: null,
+      launches: [0, 12, 0, null, 4],
+    },
+  };
+  one.modules = {
+    of: 2,
+    sort: "device_us",
+    columns: {
+      module: [8, 9], type: [10, 11], calls: [2, 4], cpu_us: [100, 60], self_device_us: [0, 80],
+      device_us: [80, 80], backward_device_us: [null, 8], launches: [4, 4],
+    },
+  };
+  one.findings = { of: 3, rows: [finding("fusion", null), finding("sync", 3), finding("sync", 3)], none: null };
+  one.strip!.spans.line = [2, 3, 3, null, 3, 2];
+  return one;
 }

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chosenSpans, NOTHING, selectionOf } from "../src/selection.ts";
-import { example } from "./example.ts";
+import {
+  chosenSpans, findingAt, kernelAt, lineAt, NOTHING, selectionOf,
+} from "../src/selection.ts";
+import { cell, example, finding } from "./example.ts";
 
 function chosen(operator: number | null, kernel: number | null, one = example()) {
-  const found = chosenSpans(one, { operator, kernel });
+  const found = chosenSpans(one, { ...NOTHING, operator, kernel });
   return found && [...found].sort((a, b) => a - b);
 }
 
@@ -38,15 +40,15 @@ test("kernels of one name are told apart by device and stream", () => {
   one.strip!.spans.row[5] = 1;
   assert.deepEqual(chosen(1, 0, one), [2, 4]);
   assert.deepEqual(chosen(1, 1, one), [3, 5]);
-  assert.deepEqual(selectionOf(one, 5), { operator: 1, kernel: 1 });
+  assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1 });
   one.names.push("CUDA 1");
   one.kernels.columns.device = [5, 6];
   assert.equal(chosen(1, 1, one), null);
 });
 
 test("a click on a bar selects what stands in the tables", () => {
-  assert.deepEqual(selectionOf(example(), 5), { operator: 1, kernel: 1 });
-  assert.deepEqual(selectionOf(example(), 0), { operator: 0, kernel: null });
+  assert.deepEqual(selectionOf(example(), 5), { ...NOTHING, operator: 1, kernel: 1 });
+  assert.deepEqual(selectionOf(example(), 0), { ...NOTHING, operator: 0 });
 });
 
 test("a click on several drawn as one selects nothing", () => {
@@ -54,4 +56,37 @@ test("a click on several drawn as one selects nothing", () => {
   several.strip!.spans.name[4] = null;
   several.strip!.spans.operator[4] = null;
   assert.deepEqual(selectionOf(several, 4), NOTHING);
+});
+
+test("a line and what was found on it are selected together", () => {
+  assert.deepEqual(lineAt(cell(), 1), { ...NOTHING, line: 1, finding: 1 });
+  assert.deepEqual(lineAt(cell(), 0), { ...NOTHING, line: 0 });
+  assert.deepEqual(findingAt(cell(), 2), { ...NOTHING, line: 1, finding: 2 });
+  assert.deepEqual(findingAt(cell(), 0), { ...NOTHING, finding: 0 });
+  // Line 3 of another file is another line, and one that there was no room for is none
+  const one = cell();
+  one.lines!.columns.line[1] = 9;
+  assert.deepEqual(findingAt(one, 1), { ...NOTHING, finding: 1 });
+  one.lines = null;
+  one.findings.rows.push(finding("sync", 3));
+  assert.deepEqual(findingAt(one, 3), { ...NOTHING, finding: 3 });
+});
+
+test("a line is the bars that it caused", () => {
+  const spans = (line: number) => {
+    const found = chosenSpans(cell(), { ...NOTHING, line });
+    return found && [...found];
+  };
+  assert.deepEqual(spans(1), [1, 2, 4]);
+  assert.deepEqual(spans(0), [0, 5]);
+  assert.equal(spans(2), null);
+  // Another file's line of that number
+  assert.equal(spans(4), null);
+  const one = cell();
+  one.strip!.spans.line = null;
+  assert.equal(chosenSpans(one, { ...NOTHING, line: 1 }), null);
+});
+
+test("a row of the kernels selects its operator too", () => {
+  assert.deepEqual(kernelAt(example(), 1), { ...NOTHING, kernel: 1, operator: 1 });
 });

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Column } from "../src/table.tsx";
 import { sorted } from "../src/rows.ts";
-import { kernels, operators, type Source } from "../src/tables.ts";
-import { example } from "./example.ts";
+import { kernels, lines, modules, operators, type Source } from "../src/tables.ts";
+import { cell, example } from "./example.ts";
 
 function shown({ columns, rows }: Source): [string, string[]][] {
   const head = (one: Column) => one.head + (one.unit ? ` ${one.unit}` : "");
@@ -116,4 +116,70 @@ test("a filter of kernels looks at their operators too", () => {
   one.kernels.columns.operator[1] = null;
   const { filtered } = kernels(one, 1);
   assert.deepEqual([filtered(0), filtered(1)], [["gemm", "aten::addmm"], ["bias"]]);
+});
+
+test("lines in their order, and a line without figures has dashes", () => {
+  const source = lines(cell(), 2);
+  assert.deepEqual(shown(source), [
+    ["code", ["for x in xs:", "    y = x @ w", "    if never:", "        z()", "return x"]],
+    ["calls", ["1", "3", "3", "\u2013", "2"]],
+    ["CPU \u00b5s", ["10.00", "50.00", "2.00", "\u2013", "25.00"]],
+    ["CUDA \u00b5s", ["0", "40.00", "0", "\u2013", "20.00"]],
+    ["launches", ["0", "6", "0", "\u2013", "2"]],
+  ]);
+  const code = column(source, "line");
+  assert.deepEqual(sorted(source.rows, code.cell, false), [0, 1, 2, 3, 4]);
+  assert.deepEqual(source.rows.map(code.prefix!), ["2", "3", "4", "5", "3"]);
+  // By a figure, lines without one come last
+  assert.deepEqual(sorted(source.rows, column(source, "cpu_us").cell, true), [1, 4, 0, 2, 3]);
+  assert.equal(column(source, "cpu_us").title!(3), "not measured");
+  const one = cell();
+  Object.assign(one.lines!.columns, { file: null, short: null, device_us: null, launches: null });
+  assert.deepEqual(shown(lines(one, 2)).map(([head]) => head), ["cell", "calls", "CPU \u00b5s"]);
+});
+
+test("bars of CPU and device have one scale in the lines, as they are to be compared", () => {
+  const source = lines(cell(), 2);
+  assert.equal(column(source, "cpu_us").bar!.share(1), 1);
+  assert.equal(column(source, "device_us").bar!.share(1), 0.8);
+  const one = cell();
+  one.lines!.columns.backward_device_us = [0, 50, 0, null, 0];
+  assert.equal(column(lines(one, 2), "backward_device_us").bar!.share(1), 0.5);
+});
+
+test("a line says what was found on it, and in which file it is", () => {
+  const { badge, title } = column(lines(cell(), 1), "line");
+  assert.deepEqual(badge!(1), { text: "2 waits +1", tone: "wait", found: true });
+  assert.equal(badge!(0), null);
+  assert.deepEqual(badge!(4), { text: "model.py", tone: null });
+  assert.equal(title!(4), "/a/model.py\nin forward\nreturn x");
+  assert.equal(title!(1), "    y = x @ w");
+  // A finding that there was no room for
+  const one = cell();
+  one.findings.rows.length = 1;
+  assert.deepEqual(column(lines(one, 1), "line").badge!(1)!.tone, null);
+  const { filtered } = lines(cell(), 1);
+  assert.deepEqual(filtered(4), ["/a/model.py", "return x", ""]);
+  assert.deepEqual(filtered(1), ["", "    y = x @ w", "2 waits +1"]);
+});
+
+test("modules: sums per run, with what is inside and without", () => {
+  assert.deepEqual(shown(modules(cell(), 2)), [
+    ["module", ["net", "net.0"]],
+    ["type", ["Net", "Linear"]],
+    ["calls", ["1", "2"]],
+    ["CPU \u00b5s", ["50.00", "30.00"]],
+    ["self CUDA \u00b5s", ["0", "40.00"]],
+    ["CUDA total \u00b5s", ["40.00", "40.00"]],
+    ["backward \u00b5s", ["\u2013", "4.00"]],
+    ["launches", ["2", "2"]],
+  ]);
+  assert.deepEqual(modules(cell(), 1).filtered(1), ["net.0", "Linear"]);
+  const one = cell();
+  Object.assign(one.modules!.columns, {
+    device_us: null, self_device_us: null, backward_device_us: null, launches: null,
+  });
+  assert.deepEqual(shown(modules(one, 2)).map(([head]) => head), [
+    "module", "type", "calls", "CPU \u00b5s",
+  ]);
 });

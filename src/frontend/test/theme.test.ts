@@ -25,6 +25,28 @@ for (const theme of ["light", "dark"] as const) {
   });
 }
 
+for (const theme of ["light", "dark"] as const) {
+  test(`coloured letters can be read in the ${theme} theme, also on a tinted row`, () => {
+    const palette = PALETTES[theme];
+    for (const tone of ["cpu", "wait", "device", "copy"] as const) {
+      for (const ground of GROUNDS[theme]) {
+        for (const behind of [ground, mixed(palette[tone], ground, 0.09)]) {
+          assert.ok(contrast(palette[`${tone}Ink`], behind) >= 4.5, `${tone} on ${behind}`);
+        }
+      }
+    }
+  });
+}
+
+/** Return what `color-mix` makes of a colour, at its share, on a ground. */
+function mixed(color: string, ground: string, share: number): string {
+  const parts = [1, 3, 5].map((at) => {
+    const [one, other] = [color, ground].map((hex) => parseInt(hex.slice(at, at + 2), 16));
+    return Math.round(one! * share + other! * (1 - share)).toString(16).padStart(2, "0");
+  });
+  return `#${parts.join("")}`;
+}
+
 test("contrast is that of the accessibility guidelines", () => {
   assert.equal(contrast("#000000", "#ffffff"), 21);
   assert.equal(contrast("#777777", "#777777"), 1);

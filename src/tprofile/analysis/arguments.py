@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,9 +10,10 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
-from ..intervals import Floats
+from ..intervals import Floats, Ints
 from ..trace import Trace
 
+_AT_ONCE = 4096
 _NOTHING = Raw(b"null")
 
 
@@ -21,10 +23,6 @@ class _Shapes(Struct, gc=False):
 
 class _Types(Struct, gc=False):
     types: list[str] = msgspec.field(name="Input type", default_factory=list)
-
-
-class _Copy(Struct, gc=False):
-    size: int | None = msgspec.field(name="bytes", default=None)
 
 
 class _Inputs(Struct, gc=False):
@@ -45,6 +43,10 @@ class Inputs(Struct, frozen=True, gc=False):
     """Text of what is no tensor."""
     strides: list[Any]
     """Strides of a tensor; often not recorded."""
+
+
+class _Copied(Struct, gc=False):
+    bytes: int | None = None
 
 
 class Launch(Struct, frozen=True, gc=False):
@@ -70,18 +72,26 @@ def shapes(trace: Trace, rows: Iterable[int]) -> list[str]:
 
 def inputs(trace: Trace, rows: Iterable[int]) -> tuple[list[int], list[Inputs | None]]:
     """Return the distinct inputs, and which of them each event has; None where not recorded."""
-    decode = msgspec.json.Decoder(_Inputs).decode
-    args = trace.args
-    index: dict[tuple[bytes, ...], int] = {}
+    decode = msgspec.json.Decoder(list[_Inputs]).decode
+    args = trace.details.args
+    index: dict[bytes, int] = {}
+    distinct: list[Inputs | None] = []
     codes = []
-    for row in rows:
-        raw = decode(args(row))
-        key = (bytes(raw.dims), bytes(raw.types), bytes(raw.concrete), bytes(raw.strides))
-        codes.append(index.setdefault(key, len(index)))
-    return codes, [_decoded(*key) for key in index]
+    sources = trace.source_row[np.fromiter(rows, np.int64)].tolist()
+    for start in range(0, len(sources), _AT_ONCE):
+        # One call for many is twice as fast.
+        texts = b",".join(map(args, sources[start : start + _AT_ONCE]))
+        for raw in decode(b"[%b]" % texts):
+            # Each of them ends where its brackets do.
+            key = b"".join((raw.dims, raw.types, raw.concrete, raw.strides))
+            code = index.setdefault(key, len(distinct))
+            if code == len(distinct):
+                distinct.append(_decoded(raw.dims, raw.types, raw.concrete, raw.strides))
+            codes.append(code)
+    return codes, distinct
 
 
-def _decoded(*members: bytes) -> Inputs | None:
+def _decoded(*members: Raw) -> Inputs | None:
     lists = msgspec.json.Decoder(list[Any] | None)
     try:
         values = [lists.decode(raw) for raw in members]
@@ -90,6 +100,20 @@ def _decoded(*members: bytes) -> Inputs | None:
     if values[0] is None or values[1] is None:
         return None
     return Inputs(*(value or [] for value in values))
+
+
+def sizes(trace: Trace, rows: Iterable[int]) -> Floats:
+    """Return the bytes that each copy or set moved; NaN where they were not recorded."""
+    decode = msgspec.json.Decoder(_Copied).decode
+
+    def size(row: int) -> float:
+        try:
+            told = decode(trace.args(row)).bytes
+        except msgspec.ValidationError:
+            told = None
+        return np.nan if told is None or told < 0 else float(told)
+
+    return np.array([size(row) for row in rows], np.float64)
 
 
 def launches(trace: Trace, rows: Iterable[int]) -> list[Launch]:
@@ -116,14 +140,23 @@ def types(trace: Trace, rows: Iterable[int], most: int) -> list[tuple[str, ...]]
     return found
 
 
-def copied_bytes(trace: Trace, rows: Iterable[int]) -> Floats:
-    """Return how many bytes each copy or set moved; NaN where that was not recorded."""
-    decode = msgspec.json.Decoder(_Copy).decode
+def elements(trace: Trace, rows: Iterable[int]) -> Ints:
+    """Return how many elements the largest input of each event has; -1 where that is not known."""
+    decode = msgspec.json.Decoder(_Shapes).decode
+    known: dict[bytes, int] = {}
     found = []
     for row in rows:
-        try:
-            size = decode(trace.args(row)).size
-        except msgspec.ValidationError:
-            size = None
-        found.append(float("nan") if size is None else float(size))
-    return np.array(found, np.float64)
+        raw = bytes(decode(trace.args(row)).dims)
+        if raw not in known:
+            shapes = msgspec.json.decode(raw) or []
+            sizes = [_size(shape) for shape in shapes if shape]
+            known[raw] = max(sizes, default=-1)
+        found.append(known[raw])
+    return np.array(found, np.int64)
+
+
+def _size(shape: Any) -> int:
+    """Return the elements of a shape, or of the largest in a list of shapes."""
+    if isinstance(shape, list) and shape and isinstance(shape[0], list):
+        return max(map(_size, shape))
+    return math.prod(shape) if all(isinstance(n, int) for n in shape) else -1

@@ -107,10 +107,11 @@ def attribute(trace: Trace) -> Attribution:
     names = _names(trace)
     work = trace.category_is(*DEVICE_WORK)
     timed = work & (trace.duration_ns > 0)
-    in_table = ~trace.on_device & ~trace.category_is(*_NOT_IN_TABLE) & ~names.utility
+    in_table = ~trace.on_device & ~trace.category_is(*_NOT_IN_TABLE)
+    in_table &= ~names.utility & ~names.place
     operators = in_table & trace.category_is(*_OPERATORS)
 
-    op_of = _join(trace.external_id, np.flatnonzero(operators))
+    op_of = _join(_external(trace, names.place, operators), np.flatnonzero(operators))
     table = np.flatnonzero(in_table)
     caller = np.where(operators, NONE, op_of)
     nesting = nest(_threads(trace, table, caller), trace.start_ns[table], trace.end_ns[table])
@@ -171,12 +172,26 @@ def attribute(trace: Trace) -> Attribution:
     )
 
 
+def kernel_starts(found: Attribution) -> Ints:
+    """Return the kernels that each stand for one call that started kernels: its first.
+
+    A graph's launch starts many. A kernel whose call was not recorded stands for it.
+    """
+    rows = np.flatnonzero(found.work & found.trace.category_is("kernel"))
+    launch = found.launch[rows]
+    told = np.where(launch == NONE, found.trace.correlation[rows], 0)
+    alone = np.where((launch == NONE) & (told == 0), rows, NONE)
+    _, one_each = np.unique(number(found.run[rows], launch, told, alone), return_index=True)
+    return rows[one_each]
+
+
 @dataclass(frozen=True, eq=False)
 class _Names:
     utility: Mask
     run: Mask
     synchronize: Mask
     before: Mask
+    place: Mask
     step: Mask
 
 
@@ -186,6 +201,7 @@ def _names(trace: Trace) -> _Names:
         run=trace.name_is(marks.RUN.__eq__),
         synchronize=trace.name_is(marks.SYNCHRONIZE.__eq__),
         before=trace.name_is(marks.BEFORE.__eq__),
+        place=trace.category_is("cpu_op") & trace.name_is(marks.is_place),
         step=trace.name_is(lambda name: name.startswith("ProfilerStep#")),
     )
 
@@ -199,6 +215,25 @@ def _join(key: Ints, owners: Ints) -> Ints:
     place = np.searchsorted(key[order], key)
     found = order[np.minimum(place, len(order) - 1)]
     return np.where((key != 0) & (key[found] == key), found, NONE)
+
+
+def _external(trace: Trace, place: Mask, operators: Mask) -> Ints:
+    """Return external ids as they would be without the marks of places.
+
+    To torch a mark is an operator, so what is called in it and in no other is said to be its own.
+    """
+    if not place.any():
+        return trace.external_id
+    # No annotation: torch ties nothing to one but its shadow on the device.
+    rows = np.flatnonzero(place | (operators & trace.category_is("cpu_op")))
+    lane = number(trace.process[rows], trace.thread[rows])
+    nesting = nest(lane, trace.start_ns[rows], trace.end_ns[rows])
+    around = np.full(len(trace), NONE)
+    around[rows] = _rows(rows, climb(nesting.parent, nesting.parent, place[rows]))
+    mark = _join(trace.external_id, np.flatnonzero(place))
+    above = np.where(mark != NONE, around[mark], NONE)
+    unmarked = np.where(above != NONE, trace.external_id[above], 0)
+    return np.where(mark != NONE, unmarked, trace.external_id)
 
 
 def _rows(table: Ints, index: Ints) -> Ints:

@@ -15,7 +15,7 @@ from ..trace import Trace
 from ..trace.build import nanoseconds
 from .attribution import Attribution, Mask
 
-_ENGINE = "autograd::engine::evaluate_function: "
+ENGINE = "autograd::engine::evaluate_function: "
 """What the name of every node begins with when autograd's engine runs it."""
 
 _Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -57,7 +57,7 @@ def forward(found: Attribution) -> Ints:
     backward, has no forward operator (gradients that accumulate), or one that was not recorded.
     """
     trace = found.trace
-    node = trace.name_is(lambda name: name.startswith(_ENGINE))
+    node = trace.name_is(lambda name: name.startswith(ENGINE))
     tied = np.full(len(trace), NONE)
     for ahead, behind in (_drawn(trace), _numbered(trace, node)):
         tied[behind] = ahead
@@ -73,7 +73,7 @@ def forward(found: Attribution) -> Ints:
 def _engines(found: Attribution, behind: Ints) -> Ints:
     """Return the engine's range around each node's own, in which an arrow ends; or `NONE`."""
     index = {name: code for code, name in enumerate(found.trace.names)}
-    wanted = np.array([index.get(_ENGINE + name, NONE) for name in index], np.int64)
+    wanted = np.array([index.get(ENGINE + name, NONE) for name in index], np.int64)
     around, name = found.parent[behind], found.trace.name
     return np.where((around != NONE) & (name[around] == wanted[name[behind]]), around, NONE)
 

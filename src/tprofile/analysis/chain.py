@@ -13,6 +13,8 @@ from ..trace import DEVICE_WORK, marks
 from . import tables
 from .attribution import Attribution
 from .backward import forward
+from .lines import around
+from .modules import around as module_around
 
 _LEVELS = {
     "user_annotation": "annotation",
@@ -24,6 +26,10 @@ _LEVELS = {
 """What an event is to a reader, by its category; a call of the runtime or driver is a launch."""
 
 
+_Step = tuple[str, str, int]
+"""Level, name and event."""
+
+
 def chain(found: Attribution, kernel: int | str) -> pd.DataFrame:
     """Return a row per step, the outermost first, as `Profile.chain` describes it."""
     trace = found.trace
@@ -31,23 +37,48 @@ def chain(found: Attribution, kernel: int | str) -> pd.DataFrame:
     rows = [work]
     while (above := int(found.parent[rows[-1]])) != NONE:
         rows.append(above)
-    rows = [row for row in rows[::-1] if trace.names[trace.name[row]] not in marks.KEPT]
-    levels = [_LEVELS.get(trace.categories[trace.category[row]], "launch") for row in rows]
+    steps = _lines(found, work)
+    for row in rows[::-1]:
+        name = str(trace.names[trace.name[row]])
+        if name not in marks.KEPT:
+            steps.append((_LEVELS.get(trace.categories[trace.category[row]], "launch"), name, row))
+    steps = _with_module(found, work, steps)
     if (ahead := int(forward(found)[work])) != NONE:
-        rows, levels = [ahead, *rows], ["forward", *levels]
-    last = [False] * (len(rows) - 1) + [True]
+        name = str(trace.names[trace.name[ahead]])
+        own = _with_module(found, ahead, [*_lines(found, ahead), ("forward", name, ahead)])
+        steps = [*own, *steps]
+    levels, names, events = zip(*steps, strict=True)
+    at: Ints = np.array(events)
+    last = [False] * (len(at) - 1) + [True]
     blocker = _blocker(found, work)
     return pd.DataFrame(
         {
             "level": tables.texts(levels),
-            "name": tables.texts(trace.names[trace.name[rows]]),
-            "start_us": trace.start_ns[rows] / 1000,
-            "duration_us": trace.duration_ns[rows] / 1000,
+            "name": tables.texts(names),
+            "start_us": trace.start_ns[at] / 1000,
+            "duration_us": trace.duration_ns[at] / 1000,
             "delay_us": np.where(last, _delay_us(found, work), np.nan),
             "waited_for": tables.texts(blocker if one else None for one in last),
-            "event": rows,
+            "event": at,
         }
     )
+
+
+def _lines(found: Attribution, event: int) -> list[_Step]:
+    return [("line", text, row) for row, text in around(found, event)]
+
+
+def _with_module(found: Attribution, event: int, steps: list[_Step]) -> list[_Step]:
+    """Return steps, and ahead of those in it the innermost module that caused an event."""
+    if (module := module_around(found, event)) is None:
+        return steps
+    call, path = module
+    trace = found.trace
+    held = (
+        level != "line" and trace.start_ns[row] >= trace.start_ns[call] for level, _, row in steps
+    )
+    at = next(i for i, inside in enumerate(held) if inside)
+    return [*steps[:at], ("module", path, call), *steps[at:]]
 
 
 def _row(found: Attribution, kernel: int | str) -> int:

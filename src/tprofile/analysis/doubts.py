@@ -20,7 +20,7 @@ _LAUNCHES = re.compile(
 """Calls that start work whatever they are given. A copy or set of no bytes starts none, and no
 record says of how many a call was; libraries make such calls on purpose."""
 
-_GRAPH_LAUNCH = re.compile(r"GraphLaunch").search
+GRAPH_LAUNCH = re.compile(r"GraphLaunch").search
 
 _CAPTURE = re.compile(r"(cuda|hip|cu)Stream(Begin|End)Capture\w*").fullmatch
 
@@ -259,7 +259,7 @@ def _outside_operators(found: Attribution) -> list[str]:
     rows = np.flatnonzero(found.work & (found.operator == NONE))
     launch = found.launch[rows]
     # That no operator launches a graph is as it should be.
-    called = (launch != NONE) & ~trace.name_is(_GRAPH_LAUNCH)[launch]
+    called = (launch != NONE) & ~trace.name_is(GRAPH_LAUNCH)[launch]
     alone = rows[launch == NONE]
     by, weight = launch[called], time[rows[called]]
     whole = int(time[found.work].sum())

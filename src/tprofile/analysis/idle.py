@@ -10,11 +10,15 @@ import pandas as pd
 from ..intervals import NONE, Floats, Ints, climb, measure, merge, number
 from ..trace import DEVICE_WORK, marks
 from .attribution import Attribution, Mask
+from .startup import AUTOTUNING, COMPILATION, costing
 from .waits import waits
 
 CAUSES = ("sync", "overhead", "python")
 """Why a device idles: the host had waited for it, was in torch or the device's runtime (or had
-launched already), or did something else."""
+launched already), or did work of its own: Python, or operators that run on the CPU."""
+
+_LONG_NS = 100_000
+"""No dispatch of an operator takes as long."""
 
 _OF_TORCH = ("cpu_op", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "overhead")
 _TORCHS_OWN = ("Optimizer.", "Torch-Compiled Region", "## Call CompiledFxGraph", "TorchDynamo")
@@ -163,8 +167,27 @@ def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints
     inside |= trace.category_is("user_annotation") & trace.name_is(
         lambda name: name.startswith(_TORCHS_OWN)
     )
-    rows = np.flatnonzero(threads & inside & found.counted)
+    rows = np.flatnonzero(threads & inside & found.counted & ~_works(found))
     return measure(*merge(trace.start_ns[rows], trace.end_ns[rows]), start, end)
+
+
+def _works(found: Attribution) -> Mask:
+    """Mark operators that do work of the CPU's own, and all inside: no dispatch for a device.
+
+    They are long ones without a call of the device's runtime, and all that a data loader does in
+    this thread. Compiling is torch's own.
+    """
+    trace, table = found.trace, found.table
+    operator = trace.category_is("cpu_op")[table]
+    calls = found.nesting.subtree_sum((trace.correlation[table] != 0) | ~operator)
+    long = operator & (calls == 0) & (trace.duration_ns[table] >= _LONG_NS)
+    loads = trace.name_is(lambda name: name.startswith("enumerate(DataLoader)"))[table]
+    compiles = np.zeros(len(trace), bool)
+    compiles[costing(found, COMPILATION, AUTOTUNING)] = True
+    works = np.zeros(len(trace), bool)
+    works[table] = found.nesting.covered(long | loads)
+    works[table] &= ~found.nesting.covered(compiles[table])
+    return works
 
 
 def _wait(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..intervals import NONE, Floats, Ints, climb, number, union
 from .attribution import Attribution, Mask
+from .lines import line_of
 from .waits import waits
 
 KINDS = ("operator", "inner", "call", "wait", "kernel", "copy")
@@ -79,6 +80,8 @@ class Strip:
     """What caused the device work, as in the table of kernels; None where that is not known."""
     launch: Ints
     """Span of the call that started this device work (of several, the first), or `NONE`."""
+    line: Ints
+    """Line of the cell that caused it, `NONE` where it is not known, or is several."""
     whole: Strip | None = None
     """The same with every event a span of its own; None where this is it."""
 
@@ -239,6 +242,7 @@ def _joined(found: Attribution, run: int, host: _Placed, device: _Placed) -> Str
         name=trace.names[trace.name[event]],
         operator=_where(cause != NONE, trace.names[trace.name[cause]]),
         launch=np.where(launch != NONE, span_of[launch], NONE),
+        line=line_of(found)[event],
     )
 
 
@@ -270,6 +274,8 @@ def _coarser(every: Strip, most: int) -> Strip:
     group, first, begin, finish = back[group], first[order], begin[order], finish[order]
     count = np.bincount(group, minlength=n)
     launch = every.launch[first]
+    line = every.line[first]
+    mixed = np.bincount(group, every.line != line[group], n) > 0
     return replace(
         every,
         resolution_us=resolution / 1000,
@@ -283,6 +289,7 @@ def _coarser(every: Strip, most: int) -> Strip:
         name=_where(count == 1, every.name[first]),
         operator=_where(count == 1, every.operator[first]),
         launch=np.where(launch != NONE, group[launch], NONE),
+        line=np.where(mixed, NONE, line),
         whole=every,
     )
 

@@ -78,13 +78,13 @@ def summarize(found: Attribution) -> Summary:
     reason: str | None = None
     if len(found.trace):
         said, reason = (
-            verdict(found, fraction, unmatched_launches(found))
-            if worked
-            else _without_work(found)
+            verdict(found, fraction, unmatched_launches(found)) if worked else _without_work(found)
         )
     recorded = found.trace.recorded
     if worked:
         warnings += recorded.unseen
+    if said in ("overhead-bound", "sync-bound", "python-bound"):
+        warnings += _distorting(found)
     return Summary(
         verdict=said,
         reason=reason,
@@ -153,6 +153,20 @@ def _without_work(found: Attribution) -> tuple[str, str]:
     if launches:
         return "unknown", f"{launches:,} launches were recorded, and no work of a device"
     return "cpu-only", "no device work was recorded"
+
+
+def _distorting(found: Attribution) -> list[str]:
+    """Return what was recorded that makes the host's part in idle time doubtful."""
+    recorded, trace = found.trace.recorded, found.trace
+    stacks = recorded.stack or trace.category_is("python_function").any()
+    kinds = [kind for kind, on in (("stacks", stacks), ("memory", recorded.memory)) if on]
+    if not kinds:
+        return []
+    return [
+        f"{' and '.join(kinds)} {'were' if stacks else 'was'} recorded, which slows Python and "
+        "torch unequally: what the CPU did while the GPU was idle, and so the verdict, may be "
+        "another without"
+    ]
 
 
 def _warnings(

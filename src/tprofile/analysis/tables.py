@@ -12,9 +12,13 @@ from ..errors import TprofileError
 from ..intervals import NONE, Floats, Ints, climb, number, union
 from ..trace import Trace, encode
 from . import arguments
-from .attribution import Attribution, Mask
+from .attribution import Attribution, Mask, kernel_starts
 from .backward import forward
 from .doubts import unmatched_launches
+from .flops import flops
+from .lines import by_line, by_stack
+from .modules import by_module
+from .queue import delays_us, depth
 from .spread import Spread, outlying_runs
 
 MEASURES = ("self_cpu", "cpu", "self_device", "device")
@@ -95,6 +99,9 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
     runs, what the row adds up to in one (0 where it did not occur). Events outside all runs, which
     a trace with ProfilerStep marks can have, are in the sums and in no run. NaN where no run is
     complete. A row by "run" is of one run, and has none of these columns.
+
+    Where the recorder was asked for it, also `flops`, as `flops.count` has them: NaN where those of
+    any of the calls are unknown.
     """
     rows = group(found, by)
     frame: dict[str, object] = {"name": rows.name}
@@ -110,6 +117,8 @@ def operators(found: Attribution, by: str | None = None) -> pd.DataFrame:
         "launched_us": rows.total(found.launched_ns, rows.once) / 1000,
         "category": _categories(found.trace, found.trace.category[rows.events[rows.first]]),
     }
+    if found.trace.recorded.flops:
+        frame["flops"] = flops(found, rows.events, rows.row, len(rows))
     if by != "run":
         frame |= _spread_columns(found, rows)
     result = pd.DataFrame(frame)
@@ -134,7 +143,8 @@ def kernels(found: Attribution) -> pd.DataFrame:
     """Return a row per name, operator, device and stream of device work, summed over the runs.
 
     Columns `name, operator, device, stream, calls, device_us, mean_us, min_us, median_us, max_us,
-    run_min_us, run_median_us, run_max_us, category`, and where recorded `grid, block` (None where
+    run_min_us, run_median_us, run_max_us, category, delay_us, queued`, and where recorded `grid,
+    block` (None where
     calls differ) and `occupancy` (estimated, in percent, mean weighted by time). `operator` is the
     operator that launched it, or where none was recorded the runtime call that did (a CUDA graph's
     launch), or None. Least, median and greatest are of a call, and with `run_` of what the row
@@ -169,7 +179,14 @@ def kernels(found: Attribution) -> pd.DataFrame:
         }
     )
     frame["mean_us"] = frame["device_us"] / frame["calls"]
+    frame["delay_us"] = _median(delays_us(found)[rows], index)
+    frame["queued"] = _median(depth(found)[rows], index)
     return _sorted(frame.assign(**_launch_columns(found, rows, index)), ["device_us"])
+
+
+def _median(values: Floats, index: Ints) -> Floats:
+    """Return the median of each group, without what is NaN."""
+    return np.asarray(pd.Series(values).groupby(index).median().to_numpy(), np.float64)
 
 
 def texts(values: Iterable[str | None]) -> pd.Series:
@@ -246,13 +263,8 @@ def runs(found: Attribution) -> pd.DataFrame:
 
 
 def _launches(found: Attribution) -> Ints:
-    rows = np.flatnonzero(found.work & found.trace.category_is("kernel") & (found.run != NONE))
-    # A graph's launch starts many kernels; a kernel whose launch was not recorded is its own.
-    launch = found.launch[rows]
-    told = np.where(launch == NONE, found.trace.correlation[rows], 0)
-    alone = np.where((launch == NONE) & (told == 0), rows, NONE)
-    _, one_each = np.unique(number(found.run[rows], launch, told, alone), return_index=True)
-    return np.bincount(found.run[rows][one_each], minlength=len(found.runs))
+    run = found.run[kernel_starts(found)]
+    return np.bincount(run[run != NONE], minlength=len(found.runs))
 
 
 def _busy(found: Attribution, *categories: str) -> Ints:
@@ -374,6 +386,9 @@ _KEYS: dict[str, Callable[[Attribution, Ints], _Keyed]] = {
     "shape": _by_shape,
     "thread": _by_thread,
     "run": _by_run,
+    "line": by_line,
+    "module": by_module,
+    "stack": by_stack,
 }
 
 

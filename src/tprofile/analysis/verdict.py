@@ -94,6 +94,6 @@ def _idle(gaps: Idle | None, first: int, fraction: float) -> tuple[str, str]:
     told = {
         "sync": "{} of that follows a wait of the CPU for the GPU",
         "overhead": "for {} of that the CPU is in torch operators and launches",
-        "python": "for {} of that the CPU is outside torch",
+        "python": "for {} of that the CPU does work of its own (Python, data)",
     }[CAUSES[cause]]
     return _OF_CAUSE[CAUSES[cause]], whole + told.format(f"{shares[cause]:.0%}")

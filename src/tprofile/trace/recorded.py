@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 _Seconds = Annotated[float, Meta(ge=0)]
 _Count = Annotated[int, Meta(ge=0)]
+_Number = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class Stopped(Struct, frozen=True):
@@ -18,6 +19,14 @@ class Stopped(Struct, frozen=True):
     """Type of the error."""
     during: str
     """What was being done: "profiled run 2 of 3"."""
+
+
+class Line(Struct, frozen=True):
+    """A line of a file other than the cell."""
+
+    file: str
+    line: _Count
+    text: str
 
 
 class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -33,6 +42,18 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_seconds: float | None = None
     memory: bool | None = None
     """Whether allocations were recorded."""
+    flops: bool | None = None
+    """Whether the operators are to tell their operations."""
+    modules: bool | None = None
+    """Whether the calls of modules were marked."""
+    stack: bool | None = None
+    """Whether the lines of functions were marked, which slows Python code."""
+    source: str | None = None
+    """Text of the profiled cell, as its user wrote it."""
+    first_line: _Number = 1
+    """Number of the first line of that in the cell that the user sees."""
+    lines: list[Line] = []
+    """The lines of functions that are not the cell's."""
     earlier: _Count = 0
     """CUDA profiles that this process had made before, and that have left it slower."""
     unseen: list[str] = []

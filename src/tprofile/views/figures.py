@@ -1,17 +1,19 @@
-"""The answer in one sentence, and the five figures under it, each with its meaning in words."""
+"""The answer, why it is so, and the five figures under it, each with its meaning in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..units import DASH, duration, unit
+from ..units import DASH, duration
+from .findings import first_finding
 from .startup import startup_sentences
 from .words import (
     NO_OPERATOR,
     after_first,
     after_others,
     begins_cold,
+    compared,
     count,
     device_label,
     device_word,
@@ -26,7 +28,25 @@ if TYPE_CHECKING:
     from ..analysis.summary import Summary
     from ..result import Profile
 
+_STOPPED = "Stopped"
+
 _TOO_SHORT = "the run was too short for the clock"
+
+
+_UNTOLD = ("cpu-only", "unknown")
+"""Verdicts on runs of which it is not told how long a device works."""
+
+TONES = {
+    "compute-bound": "device",
+    "memory-bound": "device",
+    "transfer-bound": "copy",
+    "overhead-bound": "wait",
+    "sync-bound": "wait",
+    "python-bound": "wait",
+    "cpu-only": "cpu",
+}
+"""What a verdict is about, which gives it its colour: the device works, copies, or waits for the
+CPU; or there is the CPU alone. One meaning has one colour in every view."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +56,14 @@ class Headline:
     lead: str | None
     """A verdict of a word or two, to stand out before the text; None where there is none."""
     text: str
+    tone: str | None = None
+    """One of the values of `TONES`, or None."""
+
+    @property
+    def sentence(self) -> str:
+        """Both as one sentence."""
+        between = " " if self.lead == _STOPPED else ": "
+        return f"{self.lead}{between}{self.text}" if self.lead else self.text
 
 
 @dataclass(frozen=True)
@@ -53,43 +81,72 @@ def headline(profile: Profile) -> Headline:
     """Return the answer, with the two numbers that prove it."""
     summary, stopped = profile.summary, profile.trace.recorded.stopped
     if stopped and _nothing_per_run(profile):
-        return Headline("Stopped", f"by {visible(stopped.by)} in {visible(stopped.during)}")
+        return Headline(_STOPPED, f"by {visible(stopped.by)} in {visible(stopped.during)}")
     if not len(profile.trace):
         return Headline(None, "nothing was profiled")
     if not profile.complete:
-        return Headline("Stopped", "before the first profiled run was over")
-    if summary.verdict == "cpu-only":
-        return Headline("CPU only", f"a run takes {duration(summary.wall_us)}")
-    if summary.verdict == "unknown":
-        return Headline("Device not seen", f"a run takes {duration(summary.wall_us)}")
+        return Headline(_STOPPED, "before the first profiled run was over")
+    verdict = summary.verdict
+    tone = TONES.get(verdict or "")
+    if verdict in _UNTOLD:
+        return Headline(_lead(summary), f"a run takes {duration(summary.wall_us)}", tone)
+    lead = _lead(summary)
     word, devices = gpu(profile), len(summary.device_names)
     who = f"the {word}" if devices == 1 else f"the busiest of {devices} {word}s"
     if not summary.wall_us:
-        return Headline(None, f"{who} works {duration(summary.device_busy_us)} of each run")
+        return Headline(lead, f"{who} works {duration(summary.device_busy_us)} of each run", tone)
     # Under the profiler, a device can be busy for longer than a run takes without it.
-    part = "all" if summary.device_busy_fraction == 1 else _part(summary)
-    return Headline(None, f"{who} works {part} of a {duration(summary.wall_us)} run")
+    part = (
+        "all"
+        if summary.device_busy_fraction == 1
+        else compared(summary.device_busy_us, summary.wall_us)
+    )
+    return Headline(lead, f"{who} works {part} of a {duration(summary.wall_us)} run", tone)
 
 
-def _part(summary: Summary) -> str:
-    """Return the busy time, if it can be, in the unit of the wall: the two are to be compared."""
-    busy, fit = summary.device_busy_us, unit([summary.wall_us])
-    if busy is not None and fit.size / 10 <= busy < fit.size:
-        return f"{fit.number(busy)} {fit.name}"
-    return duration(busy)
+def _lead(summary: Summary) -> str | None:
+    """Return the verdict as words to begin a sentence with."""
+    if summary.verdict is None:
+        return None
+    if summary.verdict == "unknown":
+        return "Device not seen" if summary.device_busy_us is None else "Cause unknown"
+    return "CPU only" if summary.verdict == "cpu-only" else summary.verdict.capitalize()
+
+
+def reason(profile: Profile) -> str | None:
+    """Return the sentence that proves the verdict; None where there is none to prove."""
+    told = profile.summary.reason
+    return visible(told) if told is not None and profile.complete else None
+
+
+def answer(profile: Profile) -> list[str]:
+    """Return the answer as a text has it: the verdict, what proves it, what to look at first."""
+    told, why = headline(profile), reason(profile)
+    lines = [told.sentence]
+    if why is not None and profile.summary.verdict in _UNTOLD:
+        # How long a run takes is among the figures that follow.
+        lines = [f"{told.lead}: {why}"]
+    elif why is not None:
+        lines.append(why)
+    first = first_finding(profile)
+    return lines if first is None else [*lines, "".join(first)]
 
 
 def details(profile: Profile) -> list[str]:
-    """Return the sentences under the headline: what was run, and on what."""
+    """Return what was run, on what, and what is told of it beside the answer."""
     lines = [what_ran(profile)]
     if not len(profile.trace):
         return lines
     if not profile.complete:
         return [*lines, "the tables are of the run that was stopped, up to there"]
+    devices = profile.devices["device"].tolist()
+    if len(devices) == 1:
+        # How busy it was is a figure of its own.
+        lines[0] += f" · {device_label(profile, devices[0])}{_model(profile)}"
+    else:
+        lines += devices_busy(profile)
     if profile.operators.empty:
         lines.append(NO_OPERATOR)
-    reason = profile.summary.reason
-    lines += [reason] if reason is not None else devices_busy(profile)
     lines += memory(profile)
     if n := profile.summary.earlier_profiles:
         lines.append(
@@ -97,6 +154,11 @@ def details(profile: Profile) -> list[str]:
             "operators take longer than in a fresh one"
         )
     return [*lines, *startup_sentences(profile)]
+
+
+def _model(profile: Profile) -> str:
+    name = profile.devices["name"].iloc[0]
+    return f" ({visible(name)})" if name else ""
 
 
 def figures(profile: Profile) -> list[Figure]:
@@ -117,6 +179,11 @@ def _nothing_per_run(profile: Profile) -> str | None:
     return None if profile.complete else "the run was stopped"
 
 
+def _without_work(summary: Summary) -> str | None:
+    """Return why no device work was recorded, or None where some was."""
+    return None if summary.device_names else summary.reason
+
+
 def _wall(profile: Profile) -> Figure:
     summary = profile.summary
     if summary.wall_us is None:
@@ -133,7 +200,7 @@ def _busy(profile: Profile) -> Figure:
     summary, word = profile.summary, gpu(profile)
     fraction = summary.device_busy_fraction
     if fraction is None:
-        why = summary.reason or _nothing_per_run(profile) or _TOO_SHORT
+        why = _without_work(summary) or _nothing_per_run(profile) or _TOO_SHORT
         return Figure("busy", DASH, f"{word} busy: {why}")
     numbers = profile.devices["device"].tolist()
     who = f"busiest of {len(numbers)} {word}s"
@@ -145,7 +212,7 @@ def _busy(profile: Profile) -> Figure:
 def _launches(profile: Profile) -> Figure:
     summary = profile.summary
     if summary.launches is None:
-        why = summary.reason or _nothing_per_run(profile)
+        why = _without_work(summary) or _nothing_per_run(profile)
         return Figure("launches", DASH, f"launches: {why}")
     label = f"launch{'' if summary.launches == 1 else 'es'} per run, "
     median = summary.median_kernel_us

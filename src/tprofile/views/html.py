@@ -5,9 +5,12 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
+from .figures import answer
+from .findings import said
+from .lines import line_table
 from .startup import startup_sentences
 from .tables import Table, kernel_table, operator_table
-from .words import LINE, answer, cut, fit, visible
+from .words import LINE, cut, fit, visible, what_was_run
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -36,12 +39,16 @@ border:0;border-bottom:1px solid var(--jp-border-color2,#8884);background:none;c
 
 def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> str:
     """Return the figures and tables as HTML; every name in it is text, never markup."""
-    lines = [*answer(profile), *startup_sentences(profile)]
+    lines = [cut(line, LINE) for line in answer(profile)]
+    lines += [*what_was_run(profile), *startup_sentences(profile)]
     parts = [f'<p class="tp-what">{_text(lines[0])}</p>']
     parts += [f"<p>{_text(line)}</p>" for line in lines[1:]]
     parts += [
         f'<p class="tp-note">{escape(cut(note, LINE))}</p>' for note in profile.summary.warnings
     ]
+    parts += _findings(profile, limit)
+    if (lines_ := line_table(profile, limit)) is not None:
+        parts.append(_table(lines_))
     operators = operator_table(profile, sort, limit)
     if operators.rows:
         parts.append(_table(operators))
@@ -50,14 +57,25 @@ def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
     return f'<div class="tp-plain"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
+def _findings(profile: Profile, limit: int | None) -> list[str]:
+    shown, below = said(profile, limit)
+    parts = []
+    for one in shown:
+        told = "".join(f"<p>{_text(line)}</p>" for line in one.lines)
+        parts.append(f'<p class="tp-what">{_text(one.title)}</p>{told}')
+    return [*parts, *(f"<p>{_text(line)}</p>" for line in below)]
+
+
 def _text(name: str) -> str:
     return escape(visible(name))
 
 
 def _table(table: Table) -> str:
     def cell(kind: str, i: int, value: str) -> str:
-        if i >= table.names:
+        if table.kinds[i] == "r":
             return f"<{kind}>{_text(value)}</{kind}>"
+        if table.kinds[i] == "l":
+            return f'<{kind} style="text-align:left">{_text(value) if value else ""}</{kind}>'
         # An untrusted notebook drops the style sheet and keeps this.
         left = 'class="tp-name" style="text-align:left"'
         shown = fit(value, _NAME).rstrip()

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .figures import headline
 from .html import html
-from .payload import encode, payload
+from .pack import encode
+from .payload import payload
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -39,13 +40,11 @@ def page(
 
 def document(profile: Profile) -> str:
     """Return the profile as a whole HTML document, with its trace if that is not too large."""
-    title = headline(profile)
-    said = f"{title.lead}: {title.text}" if title.lead else title.text
     body = _held(profile, payload(profile), None, 15, "tp-static", _trace(profile))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>tprofile: {escape(said)}</title>"
+        f"<title>tprofile: {escape(headline(profile).sentence)}</title>"
         "<style>:root{color-scheme:light dark}body{margin:16px auto;max-width:1280px;"
         f"padding:0 16px}}</style></head>\n<body><main>{body}</main></body></html>\n"
     )

@@ -107,7 +107,7 @@ def startup_table(profile: Profile) -> tuple[Table, list[str]] | None:
     if cold.also:
         remarks.append(f"Later runs paid too: {', '.join(cold.also)}.")
     rows = [[name, fit.number(us), percent(us / whole)] for name, us in parts]
-    return Table(f"Start-up, {cold.runs}", ["cost", fit.name, "%"], 1, rows, 0), remarks
+    return Table(f"Start-up, {cold.runs}", ["cost", fit.name, "%"], "nrr", rows, 0), remarks
 
 
 def _cold(profile: Profile) -> _Cold | None:

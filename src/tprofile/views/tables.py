@@ -21,11 +21,13 @@ BYTES = ("self_device_bytes", "self_cpu_bytes")
 
 @dataclass(frozen=True)
 class Table:
-    """A title, heads, and rows of cells. The first `names` columns are names, the rest numbers."""
+    """A title, heads, and rows of cells."""
 
     title: str
     heads: list[str]
-    names: int
+    kinds: str
+    """What each column holds, a letter for each: `n` names, cut in the middle where there is no
+    room for them; `r` numbers; `l` short texts."""
     rows: list[list[str]]
     left_out: int
     """Rows of the frame that the limit leaves out."""
@@ -61,7 +63,7 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
     if told:
         _add_bytes(frame[bytes_column(frame, sort)], runs, heads, columns)
     title = f"Operators, per run, by {column_words(sort, word)}"
-    return _table(title, heads, 1, [operator_names(frame), *columns], limit)
+    return _table(title, heads, "n", [operator_names(frame), *columns], limit)
 
 
 def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, str]:
@@ -99,6 +101,13 @@ def sorted_kernels(profile: Profile) -> pd.DataFrame:
     """Return the kernels, the longest first, with a column `spread` as operators have it."""
     frame = profile.kernels
     return frame.assign(spread=_spread(frame, "run", profile))
+
+
+def sorted_modules(profile: Profile) -> tuple[pd.DataFrame, str]:
+    """Return the modules, those with most device time first (CPU without a device), and by what."""
+    frame = profile.modules
+    sort = "device_us" if frame["device_us"].notna().any() else "cpu_us"
+    return frame.sort_values(sort, ascending=False, kind="stable"), sort
 
 
 def _spread(frame: pd.DataFrame, what: str, profile: Profile) -> pd.Series:
@@ -175,7 +184,7 @@ def kernel_table(profile: Profile, limit: int | None = 15) -> Table:
     _add_spread(frame, heads, columns)
     heads.append(f"mean {means.name}")
     columns.append([means.number(v) for v in frame["mean_us"]])
-    return _table("Kernels, copies and sets, per run", heads, 2, columns, limit)
+    return _table("Kernels, copies and sets, per run", heads, "nn", columns, limit)
 
 
 def _counts(values: pd.Series) -> list[str]:
@@ -183,8 +192,9 @@ def _counts(values: pd.Series) -> list[str]:
 
 
 def _table(
-    title: str, heads: list[str], names: int, columns: list[list[str]], limit: int | None
+    title: str, heads: list[str], names: str, columns: list[list[str]], limit: int | None
 ) -> Table:
+    """Return a table of names, and numbers after them."""
     rows = [list(cells) for cells in zip(*columns, strict=True)]
     shown = rows if limit is None else rows[:limit]
-    return Table(title, heads, names, shown, len(rows) - len(shown))
+    return Table(title, heads, names.ljust(len(heads), "r"), shown, len(rows) - len(shown))

@@ -11,8 +11,8 @@ import anywidget
 import traitlets
 
 from ..errors import TprofileError
+from .pack import encode
 from .page import STATIC, trace_name
-from .payload import encode
 
 if TYPE_CHECKING:
     from ..result import Profile

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from ..units import DASH, amount, duration
+from ..units import DASH, amount, duration, unit
 
 if TYPE_CHECKING:
     from ..analysis.summary import Summary
     from ..result import Profile
     from ..trace.recorded import Recorded
+
+COLUMNS = 100
+"""Width of a text, in columns of a terminal."""
 
 LINE = 1_000
 """Characters of a sentence, in which names may be megabytes."""
@@ -26,6 +30,19 @@ def percent(fraction: float | None) -> str:
     if 0 < fraction < 0.0005:
         return "<0.1"
     return f"{fraction * 100:.1f}" if fraction else "0"
+
+
+def compared(us: float | None, whole_us: float | None) -> str:
+    """Return a time, if it can be, in the unit of the whole of which it is a part."""
+    fit = unit([whole_us])
+    if us is not None and fit.size / 10 <= us < fit.size:
+        return f"{fit.number(us)} {fit.name}"
+    return duration(us)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital, unless it begins with a name, which stays as it is."""
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+ ", text) else text
 
 
 def count(number: float) -> str:
@@ -157,21 +174,17 @@ def _found_runs(profile: Profile) -> str:
     return f"{n} run{'s' * (n != 1)}, by the {marks} marks of the trace"
 
 
-def answer(profile: Profile) -> list[str]:
-    """Return the sentences that stand above everything: what was run, how long, how busy."""
-    summary = profile.summary
+def what_was_run(profile: Profile) -> list[str]:
+    """Return the sentences on what was run, how long, how busy: the figures of a text."""
     lines = [what_ran(profile), *_walls(profile)]
     if not len(profile.trace):
-        return [*lines, "nothing was profiled"]
+        return lines
     if not profile.complete:
         return [*lines, "the tables are of the run that was stopped, up to there"]
     if profile.operators.empty:
         lines.append(NO_OPERATOR)
-    if summary.reason is not None:
-        said = "device not seen" if summary.verdict == "unknown" else "CPU only"
-        lines.append(f"{said}: {visible(summary.reason)}")
-    else:
-        lines.append(" · ".join([*devices_busy(profile), *_launches(summary)]))
+    if busy := devices_busy(profile):
+        lines.append(" · ".join([*busy, *_launches(profile.summary)]))
     return [*lines, *memory(profile)]
 
 

@@ -8,7 +8,7 @@ from ...intervals import NONE, Ints, nest, number, union
 from ...units import duration
 from ..finding import Finding
 from ..startup import AUTOTUNING, COMPILATION, costing
-from .context import LEAST, Context
+from .context import LEAST, SLOWEST, Context, launched_in
 
 _REGION = "Torch-Compiled Region"
 
@@ -34,13 +34,12 @@ def graph_breaks(seen: Context) -> list[Finding]:
     outer = np.unique(root[inner])
     whole = seen.of(rows[outer])
     calls = seen.each(rows[outer])
-    # What is launched inside, and the way between the pieces, is the cost of being in pieces.
-    gain = _host_part(seen, rows[outer])
+    breaks = count / calls
+    gain = _gain(seen, rows[outer], breaks + 1)
     if gain < LEAST * seen.wall_us:
         return []
     row = seen.most(rows[outer], trace.duration_ns[rows[outer]])
     where, line = seen.where(row)
-    breaks = count / calls
     return [
         Finding(
             kind="graph-breaks",
@@ -70,15 +69,16 @@ def _roots(parent: Ints) -> Ints:
     return root
 
 
-def _host_part(seen: Context, regions: Ints) -> float:
-    """Return the most that could be saved of the time that the host is inside these regions."""
+def _gain(seen: Context, regions: Ints, pieces: float) -> float:
+    """Return the most that whole calls could save: waits of the device, and kernels not fused."""
     profiled = seen.summary.profiled_wall_us or seen.wall_us
-    share = min(seen.of(regions) / profiled, 1.0) if profiled else 1.0
-    # Of an unprofiled run the host spends no larger a part there than of a profiled one, but for
-    # the profiler's own cost: all of the rest at the most.
-    return min(share * seen.wall_us * (1 + LEAST), seen.wall_us) - min(
-        seen.busy_us, share * seen.wall_us * 0.5
-    )
+    host = min(seen.of(regions) / profiled, 1.0) * seen.wall_us
+    trace = seen.found.trace
+    fused = trace.name_is(lambda name: name.startswith("triton"))[seen.work]
+    inside = launched_in(seen, seen.work, regions)
+    # What one kernel could do is now done by as many as there are pieces.
+    apart = seen.of(seen.work[fused & inside]) * (1 - 1 / pieces)
+    return min(min(host, seen.idle_us) + apart, seen.wall_us)
 
 
 def recompiles(seen: Context) -> list[Finding]:
@@ -94,6 +94,12 @@ def recompiles(seen: Context) -> list[Finding]:
     total = float(spent.sum()) / 1000 / max(seen.runs, 1)
     if not len(rows) or not warm or total < LEAST * seen.wall_us:
         return []
+    gain = total * seen.stretch
+    if len(runs) == seen.runs:
+        # Compiling takes now longer, now less; the rest of a run is what would be left of it.
+        walls = (found.runs.end_ns - found.runs.start_ns)[seen.apart :]
+        rest = float((walls - spent[seen.apart :]).min()) / 1000
+        gain = max(gain, seen.wall_us - rest / SLOWEST)
     where, line = seen.where(int(rows[0]), "torch.compile")
     return [
         Finding(
@@ -109,7 +115,7 @@ def recompiles(seen: Context) -> list[Finding]:
                 "torch._dynamo.mark_dynamic(x, 0), or pad to a few fixed sizes. "
                 "TORCH_LOGS=recompiles says which."
             ),
-            gain_us=min(total * seen.stretch, seen.wall_us),
+            gain_us=min(gain, seen.wall_us),
             where=where,
             line=line,
             label="compiles again",

@@ -90,15 +90,19 @@ class Context:
         """Return the sum of values per run."""
         return float(values[run >= self.apart].sum()) / max(self.runs, 1)
 
+    def least(self, values: Ints | Floats, run: Ints) -> float:
+        """Return the smallest sum of values in a run: what surely is there."""
+        per_run = np.bincount(run, values, len(self.found.runs))[self.apart :]
+        return float(per_run.min()) if len(per_run) else 0.0
+
     def of(self, rows: Ints) -> float:
         """Return how long these events take, added up."""
         return float(self.found.trace.duration_ns[rows].sum()) / 1000 / max(self.runs, 1)
 
-    def ahead(self, rows: Ints) -> float:
-        """Return how long the device idled right before each of these works, added up."""
-        gaps = self.gaps
-        before = np.isin(gaps.next, rows)
-        return self.mean(np.where(before, gaps.by_cause_ns.sum(1), 0), gaps.run) / 1000
+    @cached_property
+    def latency_us(self) -> float:
+        """What a device that is busy idles between its kernels: it may go where some of them do."""
+        return min(self.idle_us, LEAST * self.wall_us)
 
     def each(self, rows: Ints) -> float:
         """Return how many of these there are in a run."""
@@ -160,3 +164,12 @@ def mask(n: int, rows: Ints) -> Mask:
     marked = np.zeros(n, bool)
     marked[rows] = True
     return marked
+
+
+def launched_in(seen: Context, work: Ints, events: Ints) -> Mask:
+    """Mark the device work that is launched inside any of these host events."""
+    found = seen.found
+    covered = np.zeros(len(found.trace), bool)
+    covered[found.table] = found.nesting.covered(mask(len(found.trace), events)[found.table])
+    cause = np.where(found.launch[work] != NONE, found.launch[work], found.operator[work])
+    return covered[cause] & (cause != NONE)

@@ -8,7 +8,7 @@ from ...intervals import NONE
 from ...units import duration
 from ..finding import Finding
 from ..startup import MEMORY, costing, startup
-from .context import LAUNCH_US, LEAST, Context
+from .context import LAUNCH_US, LEAST, Context, launched_in
 
 _STARTUP_PART = 0.2
 
@@ -91,23 +91,20 @@ def _waiting(seen: Context, time: float) -> float:
 
 def for_loop_optimizer(seen: Context) -> list[Finding]:
     """An optimizer that goes through the parameters one by one."""
-    found, trace = seen.found, seen.found.trace
+    trace = seen.found.trace
     steps = seen.host[trace.name_is(lambda n: n.startswith("Optimizer.step"))[seen.host]]
     if not len(steps):
         return []
-    inside = np.zeros(len(trace), bool)
-    marked = np.zeros(len(trace), bool)
-    marked[steps] = True
-    inside[found.table] = found.nesting.covered(marked[found.table])
-    cause = np.where(found.launch != NONE, found.launch, found.operator)[seen.work]
-    kernels = seen.work[inside[cause] & (cause != NONE) & trace.category_is("kernel")[seen.work]]
+    inside = launched_in(seen, seen.work, steps)
+    kernels = seen.work[inside & trace.category_is("kernel")[seen.work]]
     single = kernels[~trace.name_is(lambda n: "multi_tensor_apply" in n or "triton" in n)[kernels]]
     per_step = len(single) / len(steps)
     if per_step < _PARAMETERS or len(single) < len(kernels) / 2:
         return []
     profiled = seen.summary.profiled_wall_us or seen.wall_us
     host = min(seen.of(steps) / profiled, 1.0) * seen.wall_us
-    gain = min(max(host, seen.of(single)), seen.wall_us)
+    # Of the CPU's time only that counts for which the device has to wait.
+    gain = min(max(host, seen.of(single)), seen.idle_us + seen.of(single), seen.wall_us)
     median = float(np.median(trace.duration_ns[single])) / 1000
     if gain < LEAST * seen.wall_us or median >= 5 * LAUNCH_US:
         return []

@@ -6,11 +6,11 @@ import numpy as np
 
 from ...intervals import NONE, Ints
 from ...units import duration
-from ..doubts import short
+from ..doubts import GRAPH_LAUNCH, short
 from ..finding import Finding
 from ..idle import CAUSES
 from ..waits import waits
-from .context import LAUNCH_US, LEAST, SLOWEST, Context, mask
+from .context import LAUNCH_US, LEAST, SLOWEST, Context, launched_in
 from .transfers import pageable
 
 _SYNC, _OVERHEAD, _PYTHON = range(len(CAUSES))
@@ -20,6 +20,8 @@ _MANY = 10
 
 _OVERHEAD_PART = 0.2
 
+_PYTHON_PART = 0.15
+
 _LONG_NS = 100_000
 """Longer than Python needs from one operator to the next."""
 
@@ -28,6 +30,10 @@ def small_kernels(seen: Context) -> list[Finding]:
     """Kernels so short that launching them takes longer than running them."""
     found, gaps = seen.found, seen.gaps
     kernels = seen.work[found.trace.category_is("kernel")[seen.work]]
+    # A graph launches all of its own at once.
+    launch = found.launch[kernels]
+    graph = (launch != NONE) & found.trace.name_is(GRAPH_LAUNCH)[launch]
+    kernels = kernels[~graph]
     brief = kernels[found.trace.duration_ns[kernels] < LAUNCH_US * 1000]
     count = seen.each(brief)
     overhead = seen.mean(gaps.by_cause_ns[:, _OVERHEAD], gaps.run) / 1000 * seen.slowed
@@ -41,7 +47,7 @@ def small_kernels(seen: Context) -> list[Finding]:
     # What Python does between launches goes with them; waits, and what it does for long, do not.
     by_python = _by_python(seen)
     elsewhere = np.where(by_python, _length(seen), gaps.by_cause_ns[:, _SYNC])
-    elsewhere_us = seen.mean(elsewhere, gaps.run) / 1000 * seen.slowed
+    elsewhere_us = seen.least(elsewhere, gaps.run) / 1000 * seen.slowed
     gain = seen.idle_us - elsewhere_us + seen.of(brief)
     gain = min(gain, seen.wall_us * (1 - 1 / count))
     operator = found.operator[brief]
@@ -49,8 +55,7 @@ def small_kernels(seen: Context) -> list[Finding]:
     where, line = seen.where(row)
     compiled = found.trace.name_is(lambda name: name.startswith("Torch-Compiled Region"))
     regions = seen.host[compiled[seen.host]]
-    inside = _inside(seen, brief, regions)
-    if inside > 0.5:
+    if launched_in(seen, brief, regions).mean() > 0.5:
         advice = (
             'Compile with torch.compile(..., mode="reduce-overhead"), which launches all kernels '
             "of a call at once as a CUDA graph, or give each call more to do (a larger batch)."
@@ -80,17 +85,6 @@ def small_kernels(seen: Context) -> list[Finding]:
     ]
 
 
-def _inside(seen: Context, work: Ints, regions: Ints) -> float:
-    """Return the part of device work that is launched inside regions."""
-    if not len(regions):
-        return 0.0
-    found = seen.found
-    covered = np.zeros(len(found.trace), bool)
-    covered[found.table] = found.nesting.covered(mask(len(found.trace), regions)[found.table])
-    cause = np.where(found.launch[work] != NONE, found.launch[work], found.operator[work])
-    return float((covered[cause] & (cause != NONE)).mean())
-
-
 def _length(seen: Context) -> Ints:
     return seen.gaps.by_cause_ns.sum(1)
 
@@ -107,13 +101,14 @@ def host_gap(seen: Context) -> list[Finding]:
     python = np.flatnonzero(_by_python(seen) & (gaps.run >= seen.apart))
     length = _length(seen)
     total = length[python].sum() / 1000 / max(seen.runs, 1)
-    if not len(python) or total * seen.slowed < 2 * LEAST * seen.wall_us:
+    if not len(python) or total * seen.slowed < _PYTHON_PART * seen.wall_us:
         return []
     others = seen.mean(np.where(_by_python(seen), 0, length), gaps.run) / 1000
     gain = total * seen.stretch
     if total > others:
         # Where that is what there is, what follows each of the stretches may go with it.
-        gain = max(gain, seen.idle_us - others * seen.slowed / SLOWEST)
+        least = seen.least(np.where(_by_python(seen), 0, length), gaps.run) / 1000
+        gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
     gain = min(gain, seen.wall_us)
     count = len(python) / max(seen.runs, 1)
     longest = python[np.argmax(length[python])]
@@ -125,13 +120,14 @@ def host_gap(seen: Context) -> list[Finding]:
         else "Do this work ahead of the loop, in another process (a DataLoader with num_workers) "
         "while the GPU computes, or on the GPU in torch; a sleep or a print can go."
     )
+    who = "the data loader" if loader else "Python"
     return [
         Finding(
             kind="host-gap",
-            title=f"the GPU waits {duration(total)} for Python",
+            title=f"the GPU waits {duration(total)} for {who}",
             evidence=(
                 f"In each run there {_are(count, 'stretch', 'stretches')} in which the GPU has "
-                f"nothing to do and the CPU is outside torch, the longest "
+                f"nothing to do and the CPU does work of its own (Python, data), the longest "
                 f"{duration(length[longest] / 1000)}; together {duration(total)} of a profiled "
                 f"run."
             ),
@@ -174,10 +170,11 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
     if len(lines):
         by_line = np.bincount(seen.line[lines], own_overlap(seen, lines, stretches))
         line = int(np.argmax(by_line)) if by_line.any() else None
-    names = overlap[len(lines) :]
+    names, at = np.unique(trace.name[rows], return_inverse=True)
+    by_name = np.bincount(at, overlap[len(lines) :], len(names))
     note = ""
-    if len(rows) and names.max() > whole / 2:
-        note = f"in {short(seen.name(int(rows[np.argmax(names)])))}"
+    if len(names) and by_name.max() > whole / 2:
+        note = f"in {short(trace.names[names[np.argmax(by_name)]])}"
     else:
         ahead = gaps.next[stretches]
         ahead = ahead[ahead != NONE]

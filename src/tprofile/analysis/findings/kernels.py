@@ -12,8 +12,9 @@ from .. import arguments
 from ..attribution import Mask
 from ..doubts import short
 from ..finding import Finding
+from ..kernel_names import matrix_work, per_name, tensor_core
 from ..verdict import COLLECTIVE
-from .context import LAUNCH_US, LEAST, Context, listed
+from .context import LAUNCH_US, LEAST, Context, launched_in, listed
 
 _DEVICE_BOUND = 0.65
 """Below this part of a run the device waits, and shorter kernels would only make it wait longer."""
@@ -24,22 +25,11 @@ _REDUCTION = re.compile(r"(^|[^a-z])reduce_kernel").search
 _CHAIN = 3
 """Pointwise kernels in a row from which on they are worth to be fused."""
 
-_FUSION_PART = 0.15
+_FUSION_PART = 0.1
 
-_MATRIX = re.compile(
-    r"aten::(mm|addmm|bmm|baddbmm|addbmm|_?(cudnn|miopen|slow|thnn|mkldnn)?_?conv\w*"
-    r"|_scaled_dot_product\w*|_(efficient|flash|cudnn)_attention\w*|linear|matmul)"
-).fullmatch
-
-_TENSOR_CORES = re.compile(
-    r"tf32|tensorop|tensor\d+x|s1688|s16816|h16816|h884|s884|hmma|wgmma|gmma|nvjet|mfma|bf16|f16",
-    re.IGNORECASE,
-).search
-_PLAIN = re.compile(
-    r"(s|d)gemm|ffma|simt|f32f32_f32f32_f32|scudnn|fft2d|winograd|pointwise_mult_and_sum"
-    r"|Cijk_\w*_(S|D)B_",
-    re.IGNORECASE,
-).search
+_FEW = 3
+"""A kernel with blocks for no more than this part of the multiprocessors leaves most of the device
+without work."""
 
 _HALF_FASTER = 16
 """How many times as much a GPU of this kind computes in bfloat16 as in float32 at most."""
@@ -67,7 +57,10 @@ def fusion(seen: Context) -> list[Finding]:
     trace, rows = seen.found.trace, _by_stream(seen)
     pointwise = trace.name_is(_POINTWISE)[rows] & ~_in_optimizer(seen, rows)
     chained = pointwise | (trace.name_is(_REDUCTION)[rows] & ~_in_optimizer(seen, rows))
-    lane = np.stack([trace.device[rows], trace.stream[rows], seen.found.run[rows]], 1)
+    # One kernel goes over tensors of one size: what works on another one begins a new chain.
+    size = np.zeros(len(rows), np.int64)
+    size[chained] = _elements(seen, rows[chained])
+    lane = np.stack([trace.device[rows], trace.stream[rows], seen.found.run[rows], size], 1)
     apart = np.r_[True, (lane[1:] != lane[:-1]).any(1)][: len(rows)]
     chain = np.cumsum(apart | ~chained | np.r_[True, ~chained[:-1]][: len(rows)]) - 1
     n = int(chain.max(initial=NONE)) + 1
@@ -84,7 +77,7 @@ def fusion(seen: Context) -> list[Finding]:
     gain = float((total - longest / 2).sum()) / 1000 / max(seen.runs, 1)
     if gain < _FUSION_PART * seen.wall_us:
         return []
-    gain = min(gain + seen.ahead(rows[good]), seen.wall_us)
+    gain = min(gain + seen.latency_us, seen.wall_us)
     best = int(np.argmax(total))
     members = rows[good & (chain == best)]
     count = seen.each(rows[good])
@@ -110,6 +103,16 @@ def fusion(seen: Context) -> list[Finding]:
     ]
 
 
+def _elements(seen: Context, rows: Ints) -> Ints:
+    """Return the elements of the largest input of what launched each of these; `NONE` unknown."""
+    operator = seen.found.operator[rows]
+    of, index = np.unique(operator, return_inverse=True)
+    known = of != NONE
+    size = np.full(len(of), NONE)
+    size[known] = arguments.elements(seen.found.trace, of[known].tolist())
+    return size[index.reshape(-1)]
+
+
 def _by_stream(seen: Context) -> Ints:
     trace, rows = seen.found.trace, seen.work
     return rows[np.lexsort((trace.start_ns[rows], trace.stream[rows], trace.device[rows]))]
@@ -122,14 +125,8 @@ def _called(seen: Context, row: int) -> str:
 
 def _in_optimizer(seen: Context, rows: Ints) -> Mask:
     """Mark the work that an optimizer launched."""
-    found = seen.found
-    steps = found.trace.name_is(lambda name: name.startswith("Optimizer.")) & found.counted
-    if not steps.any():
-        return np.zeros(len(rows), bool)
-    inside = np.zeros(len(found.trace), bool)
-    inside[found.table] = found.nesting.covered(steps[found.table])
-    cause = np.where(found.launch[rows] != NONE, found.launch[rows], found.operator[rows])
-    return inside[cause] & (cause != NONE)
+    steps = seen.found.trace.name_is(lambda name: name.startswith("Optimizer."))
+    return launched_in(seen, rows, seen.host[steps[seen.host]])
 
 
 def tensor_cores(seen: Context) -> list[Finding]:
@@ -137,24 +134,21 @@ def tensor_cores(seen: Context) -> list[Finding]:
     found, trace = seen.found, seen.found.trace
     if not _device_bound(seen) or not _has_tensor_cores(seen):
         return []
-    operator = found.operator[seen.work]
-    matrix = trace.name_is(_MATRIX) & trace.category_is("cpu_op")
-    rows = seen.work[matrix[operator] & (operator != NONE) & trace.category_is("kernel")[seen.work]]
+    matrix = matrix_work(found)[seen.work] & (found.operator[seen.work] != NONE)
+    rows = seen.work[matrix & trace.category_is("kernel")[seen.work]]
     if not len(rows):
         return []
     of, index = np.unique(found.operator[rows], return_inverse=True)
     types = np.array([(*t, "")[0] for t in arguments.types(trace, of.tolist(), 1)], object)[index]
     double = types == "double"
-    plain = trace.name_is(lambda n: _PLAIN(n) and not _TENSOR_CORES(n))[rows]
-    fast = trace.name_is(_TENSOR_CORES)[rows]
+    on_cores = per_name(trace, rows, tensor_core)
     # An operator that runs even one kernel on them is a fast one, whatever else it launches.
-    by_fast = np.zeros(len(of), bool)
-    by_fast[index[fast]] = True
-    slow = ((types == "float") & plain & ~by_fast[index]) | double
+    fast = np.zeros(len(of), bool)
+    fast[index[on_cores == 1]] = True
+    slow = ((types == "float") & (on_cores == 0) & ~fast[index]) | double
     rows, double = rows[slow], double[slow]
     time = seen.of(rows)
-    faster = _HALF_FASTER
-    gain = time * (1 - 1 / faster)
+    gain = time * (1 - 1 / _HALF_FASTER)
     if gain < 2 * LEAST * seen.wall_us:
         return []
     row = seen.most(rows, trace.duration_ns[rows])
@@ -215,7 +209,7 @@ def low_occupancy(seen: Context) -> list[Finding]:
     blocks = np.array(
         [_product(one.grid) for one in arguments.launches(trace, rows.tolist())], float
     )
-    few = blocks * 2 <= units
+    few = blocks * _FEW <= units
     rows, blocks = rows[few], blocks[few]
     time = trace.duration_ns[rows] / 1000
     gain = float((time * (1 - blocks / units)).sum()) / max(seen.runs, 1)
@@ -291,7 +285,7 @@ def layout_copies(seen: Context) -> list[Finding]:
                 "goes into writing tensors down in another order of their dimensions."
             ),
             advice=advice,
-            gain_us=min(gain + seen.ahead(rows) + _around(seen, rows, by_library), seen.wall_us),
+            gain_us=min(gain + seen.latency_us + _around(seen, rows, by_library), seen.wall_us),
             where=where,
             line=line,
             label=f"{count:,.3g} layout copies",

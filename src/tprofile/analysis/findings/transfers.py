@@ -6,7 +6,7 @@ import numpy as np
 
 from ...intervals import NONE, Ints
 from ...units import bytes_unit, duration
-from ..arguments import copied_bytes
+from ..arguments import sizes
 from ..finding import Finding
 from .context import LEAST, Context
 
@@ -19,7 +19,7 @@ def pageable(seen: Context) -> Ints:
     trace = seen.found.trace
     named = trace.name_is(lambda name: name.startswith("Memcpy") and "Pageable" in name)
     rows = seen.work[named[seen.work] & (seen.found.launch[seen.work] != NONE)]
-    size = copied_bytes(trace, rows.tolist())
+    size = sizes(trace, rows.tolist())
     return rows[~(size < _SMALL)]
 
 
@@ -37,7 +37,7 @@ def pageable_copy(seen: Context) -> list[Finding]:
     if copy_us < LEAST * seen.wall_us:
         return []
     gain = min(copy_us * seen.stretch + idle_us, seen.wall_us)
-    size = copied_bytes(trace, copies.tolist())
+    size = sizes(trace, copies.tolist())
     count, total = seen.each(copies), float(np.nansum(size)) / max(seen.runs, 1)
     fit = bytes_unit([total])
     rate = ""
