@@ -266,7 +266,7 @@ def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     assert two.findings == []
     assert two.summary.verdict == "transfer-bound"
     assert two.summary.reason == (
-        "the GPU works 90% of a run, and 100% of that is exchange with other GPUs"
+        "the GPU works 90 % of a run, and 100 % of that is exchange with other GPUs"
     )
 
 
@@ -305,3 +305,13 @@ def test_a_gap_is_that_of_the_line_in_which_the_host_was() -> None:
     )  # fmt: skip
     found = only(one, "host-gap")
     assert (found.line, found.where) == (3, "line 3")
+
+
+def test_what_unseen_threads_did_is_not_guessed() -> None:
+    # GIVEN a trace of torch's, whose second thread launched most, and has no operators in it
+    one = tprofile.load(DATA / "two_threads.json.gz")
+    assert one.summary.verdict == "unknown"
+    assert one.summary.reason == (
+        "the GPU is idle 66 % of a run, but 67 % of its work was launched by threads whose "
+        "operators are not in the record"
+    )

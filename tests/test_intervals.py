@@ -55,6 +55,13 @@ def test_nest_is_the_stack_of_torch(given: list[Span]) -> None:
 
 
 @given(spans)
+def test_the_root_of_each_is_its_outermost_ancestor(given: list[Span]) -> None:
+    parent = parents(given)
+    outermost = [[i, *ancestors(parent, i)][-1] for i in range(len(given))]
+    assert nest(*columns(given)).root.tolist() == outermost
+
+
+@given(spans)
 def test_positions_walk_the_forest_parents_first(given: list[Span]) -> None:
     found = nest(*columns(given))
     parent = parents(given)

@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 import math
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -17,7 +18,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from IPython.core.interactiveshell import InteractiveShell
+from notebook import error, errors, kernel, values
 from pandas.testing import assert_frame_equal
 from test_backward import ENGINE, ahead, node
 from traces import (
@@ -38,7 +42,7 @@ from traitlets.config import Config
 
 import tprofile
 from tprofile import TprofileError
-from tprofile.analysis.lines import line_marks, line_of
+from tprofile.analysis.lines import line_marks, line_of, stretches
 from tprofile.trace.write import dump
 
 RUN = "tprofile::run"
@@ -457,6 +461,43 @@ def test_functions_that_overlap_in_part() -> None:
     assert figures(one, "line", "cpu_us", "device_us") == [[1, 6, 1], [2, 10, 6]]
 
 
+spans = st.lists(st.tuples(st.integers(1, 2), st.integers(0, 12), st.integers(0, 9)), max_size=12)
+"""Thread, start and duration: small numbers, so that ties and overlaps are frequent."""
+
+
+@given(spans, spans)
+def test_the_innermost_function_at_any_time(calls: list[Any], ops: list[Any]) -> None:
+    events = [frame_(f"a.py({i}): f", ts, dur, tid) for i, (tid, ts, dur) in enumerate(calls, 1)]
+    one = profile(
+        *events, *(op(f"op {i}", ts, dur, tid=tid) for i, (tid, ts, dur) in enumerate(ops))
+    )
+    seen = stretches(one._found)
+    names = one.events["name"].tolist()
+    found = {
+        name: seen.lines[seen.line[at]].number if at >= 0 else None
+        for name, at in zip(names, seen.of.tolist(), strict=True)
+        if name.startswith("op ")
+    }
+    assert found == {f"op {i}": innermost(calls, tid, ts) for i, (tid, ts, _) in enumerate(ops)}
+
+
+def innermost(calls: list[Any], tid: int, time: int) -> int | None:
+    """Return the number of the call that is the last on the stack of a thread at a time."""
+    stack: list[tuple[int, int]] = []
+    order = sorted(range(len(calls)), key=lambda i: (calls[i][1], -calls[i][2], i))
+    for i in order:
+        thread, start, duration = calls[i]
+        if thread != tid or start > time:
+            continue
+        # What one runs past is closed, as is what has ended.
+        while stack and (start >= stack[-1][1] or start + duration > stack[-1][1]):
+            stack.pop()
+        stack.append((i + 1, start + duration))
+    while stack and stack[-1][1] <= time:
+        stack.pop()
+    return stack[-1][0] if stack else None
+
+
 def test_a_backward_pass_is_of_the_function_that_waits_for_it() -> None:
     events = [
         frame_("a.py(1): loss", 0, 20), ahead("mm", 2, 5, 1), frame_("a.py(9): main", 30, 80),
@@ -686,6 +727,28 @@ def test_the_lines_of_a_block_that_is_recorded() -> None:
     assert own["line"].tolist() == [first + 1, first + 2, first + 3]
     assert own["source"].tolist()[1:] == ["        b = helper(a)", "        helper(b)"]
     assert row(found, function="helper")["calls"] == 2
+
+
+def test_lines_in_a_kernel() -> None:
+    with kernel() as client:
+        client.run("import torch\nx = torch.ones(4, 4)")
+        number = client.run("def double(a):\n    return a @ a").execution_count
+        cell = client.run("%%tprofile -q -w 1 -r 1 --stack\n# twice\ny = double(x)")
+        assert errors(cell) == []
+        (shown,) = values(
+            client.run("_tprofile.lines[['file', 'line', 'source', 'function']].values.tolist()")
+        )
+        assert eval(shown) == [
+            [None, 3, "y = double(x)", None],
+            [f"Cell In[{number}]", 2, "    return a @ a", "double"],
+        ]
+        # AND an error under the profiler is shown as one without it.
+        body = "for i in range(2):\n    (1 /\n       (1 - i))"
+        shown = [client.run(f"%%tprofile -q -w 0 -r 1{more}\n{body}") for more in ("", " --stack")]
+        shown.append(client.run(f"%%tprofile -q -w 1 -r 1\n{body}"))
+        told = [re.sub(r"In\[\d+\]|\x1b\[[0-9;]*m", "", error(cell)) for cell in shown]
+        assert told[0] == told[1] == told[2]
+        assert "----> 3     (1 /" in told[0]
 
 
 COMPILED = """

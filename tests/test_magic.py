@@ -47,8 +47,9 @@ def value(k: Kernel, text: str) -> str:
     return shown
 
 
-def first_line(cell: Any) -> str:
-    return result(cell).partition("\n")[0]
+def ran(cell: Any) -> str:
+    """Return the line on what was run, below the answer."""
+    return next(line for line in result(cell).split("\n") if line[:1].isdigit())
 
 
 # --- the cell behaves as it would without the magic
@@ -60,16 +61,16 @@ def test_loading_imports_nothing_heavy(running: Kernel) -> None:
 
 def test_variables_persist_and_runs_are_as_many_as_announced(k: Kernel) -> None:
     cell = k.run("%%tprofile\nn += 1\ny = x @ x")
-    assert first_line(cell) == SEVEN
+    assert ran(cell) == SEVEN
     assert value(k, "n, y.sum().item()") == "(7, 64.0)"
     cell = k.run("%%tprofile -w 1 -r 2\nn += 1")
-    assert first_line(cell) == "4 runs: 1 warm-up, 1 profiler warm-up, 2 profiled"
+    assert ran(cell) == "4 runs: 1 warm-up, 1 profiler warm-up, 2 profiled"
     assert value(k, "n") == "11"
     cell = k.run("%%tprofile --once\nn += 1")
-    assert first_line(cell) == "1 run, profiled, no warm-up"
+    assert ran(cell) == "1 run, profiled, no warm-up"
     assert value(k, "n") == "12"
     cell = k.run("%%tprofile --max-seconds 0.01\nn += 1\ntime.sleep(0.1)")
-    assert first_line(cell).startswith("2 runs: 1 warm-up, 1 profiled; 5 of 7 left out: more than")
+    assert ran(cell).startswith("2 runs: 1 warm-up, 1 profiled; 5 of 7 left out: more than")
     assert value(k, "n") == "14"
 
 
@@ -87,7 +88,7 @@ def test_no_value_no_display(k: Kernel, text: str) -> None:
 
 def test_the_line_magic(k: Kernel) -> None:
     cell = k.run("%tprofile n += 1")
-    assert first_line(cell) == SEVEN
+    assert ran(cell) == SEVEN
     assert value(k, "n") == "7"
     assert values(k.run("%tprofile -w 0 -r 1 s = 'a  b'; s")) == ["'a  b'"]
     assert kinds(k.run("%tprofile n;")) == ["result"]
@@ -139,7 +140,7 @@ def test_functions_whose_source_is_read(k: Kernel, decorator: str) -> None:
 def test_cells_that_do_nothing(k: Kernel, text: str) -> None:
     cell = k.run(f"%%tprofile -w 0 -r 1\n{text}\n")
     assert errors(cell) == []
-    assert first_line(cell) == "1 run, profiled, no warm-up"
+    assert ran(cell) == "1 run, profiled, no warm-up"
 
 
 def test_a_cell_without_a_body_is_a_usage_error(k: Kernel) -> None:
@@ -152,7 +153,7 @@ def test_chdir_in_mid_session(k: Kernel, tmp_path: Path) -> None:
     k.run(f"%%tprofile -w 0 -r 1 -D t.json\nos.chdir({str(tmp_path)!r})\nx @ x")
     assert value(k, "os.getcwd()") == repr(str(tmp_path))
     assert "aten::mm" in (tmp_path / "t.json").read_text()
-    assert first_line(k.run("%%tprofile\nx @ x")) == SEVEN
+    assert ran(k.run("%%tprofile\nx @ x")) == SEVEN
 
 
 # --- what is displayed
@@ -217,13 +218,15 @@ def test_a_view_that_fails_loses_nothing(k: Kernel) -> None:
     assert "TypeError" in error(cell)
     assert value(k, "mine is _tprofile and len(mine.runs)") == "3"
     k.run("s.payload = s.kept")
-    assert first_line(k.run("%%tprofile\nx @ x")) == SEVEN
+    assert ran(k.run("%%tprofile\nx @ x")) == SEVEN
 
 
 def test_the_result_is_text_and_html(k: Kernel) -> None:
     (bundle,) = results(k.run("%%tprofile\nx @ x;"))
     assert sorted(bundle) == ["text/html", "text/plain"]
-    assert bundle["text/plain"].startswith(SEVEN)
+    answer, what_ran = bundle["text/plain"].split("\n")[:2]
+    assert answer.startswith("CPU only: ")
+    assert what_ran == SEVEN
     assert "aten::mm" in bundle["text/plain"]
     assert "aten::mm" in bundle["text/html"]
     assert f">{SEVEN}<" in bundle["text/html"]
@@ -285,7 +288,7 @@ def test_quiet(k: Kernel) -> None:
 def test_give(k: Kernel) -> None:
     cell = k.run("%%tprofile -o\nx @ x")
     assert kinds(cell) == ["result"]
-    assert first_line(cell) == SEVEN
+    assert ran(cell) == SEVEN
     assert value(k, "_ is _tprofile") == "True"
     assert kinds(k.run("%%tprofile -o --once\n1/0")) == ["result", "error"]
 
@@ -353,9 +356,7 @@ def test_an_error_stops_run_all_and_shows_what_was_measured(k: Kernel) -> None:
     body = "def inner():\n    return 1 / 0\n\nn += 1\ny = x @ x\nif n == 6:\n    inner()"
     failed, after = k.run_all(f"%%tprofile\n{body}", "n = 'not reached'")
     assert kinds(failed) == ["result", "error"]
-    assert first_line(failed).startswith(
-        "5 runs: 3 warm-up, 1 profiler warm-up, 1 profiled; stopped"
-    )
+    assert ran(failed).startswith("5 runs: 3 warm-up, 1 profiler warm-up, 1 profiled; stopped")
     assert "stopped by ZeroDivisionError in profiled run 2 of 3" in " ".join(result(failed).split())
     assert "aten::mm" in result(failed)
     shown = error(failed)
@@ -385,7 +386,7 @@ def test_an_interrupt_does_the_same(k: Kernel, tmp_path: Path, at: int, during: 
     assert error(cell).rstrip().endswith("KeyboardInterrupt:")
     assert "tprofile/" not in error(cell)
     assert value(k, "n") == str(at)
-    assert first_line(k.run("%%tprofile\nx @ x")) == SEVEN
+    assert ran(k.run("%%tprofile\nx @ x")) == SEVEN
 
 
 @pytest.mark.parametrize(
@@ -463,7 +464,7 @@ def test_an_error_of_ours_is_one_line(k: Kernel) -> None:
     cell = k.run("%%tprofile\nwith profile():\n    n += 1")
     assert error(cell).startswith("TprofileError: a torch profiler was started in code that")
     assert "stopped by TprofileError in profiler warm-up" in result(cell)
-    assert first_line(k.run("%%tprofile\nx @ x")) == SEVEN
+    assert ran(k.run("%%tprofile\nx @ x")) == SEVEN
 
 
 # --- progress
@@ -558,7 +559,8 @@ def test_a_shell_prints_the_tables(
     done = shell.run_cell("%%tprofile\nn += 1\nprint('run', n)\ny = x @ x\nn")
     out, err = capsys.readouterr()
     assert done.result == 7
-    assert out.startswith(f"run 7\n{SEVEN}\n")
+    assert out.startswith("run 7\nCPU only: ")
+    assert out.split("\n")[2] == SEVEN
     assert "aten::mm" in out
     assert err == ""
     assert shell.user_ns["_tprofile"] is tprofile.last()
@@ -629,7 +631,9 @@ def test_terminal_ipython(tmp_path: Path) -> None:
     )
     out = done.stdout
     assert out.count("mine\n") == 1
-    assert "mine\n3 runs: 1 warm-up, 1 profiler warm-up, 1 profiled\n" in out
+    shown = out.partition("mine\n")[2].split("\n")
+    assert shown[0].startswith("CPU only: ")
+    assert shown[1] == "3 runs: 1 warm-up, 1 profiler warm-up, 1 profiled"
     assert "aten::mm" in out
     assert "no run completed; stopped by ZeroDivisionError in warm-up 1 of 1" in out
     assert "ZeroDivisionError: division by zero" in out

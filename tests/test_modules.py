@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 import torch
 import torch._dynamo
+from hypothesis import given
+from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 from test_backward import ENGINE, ahead, node
 from torch import nn
@@ -159,12 +161,12 @@ def assert_unmarked_is_the_same(one: tprofile.Profile) -> None:
 
 def test_what_a_mark_launches_is_of_the_operator_around_it() -> None:
     # GIVEN a function of the user's own, an operator to torch, in which a module launches a kernel
-    # without an operator; and another one whose runtime call bears another thread's number
+    # without an operator; and runtime calls that bear another thread's number, in it and outside
     one = ours(
         op("Function", 10, 50, 2), mark("Net", "net", "", 20, 30, 3),
-        *launched("triton", 25, 100, 5, 3),
-        mark("Net", "net", "", 70, 10, 4), call("cudaLaunchKernel", 71, 1, 7, 4),
-        work("alone", 110, 3, 7, 4),
+        call("cudaLaunchKernel", 25, 1, 6, 3, tid=9), work("triton", 100, 5, 6, 3),
+        mark("Net", "net", "", 70, 10, 4),
+        call("cudaLaunchKernel", 71, 1, 7, 4, tid=9), work("alone", 110, 3, 7, 4),
     )  # fmt: skip
     assert one.kernels.set_index("name")["operator"].to_dict() == {
         "triton": "Function", "alone": "cudaLaunchKernel",
@@ -173,6 +175,11 @@ def test_what_a_mark_launches_is_of_the_operator_around_it() -> None:
     assert one.operators.set_index("name")["self_device_us"].to_dict() == {
         "Function": 5, "cudaLaunchKernel": 0,
     }  # fmt: skip
+    # AND it is so to all other figures
+    tree = one.tree
+    assert tree[["name", "depth"]].to_numpy(object).tolist() == [
+        ["Function", 0], ["cudaLaunchKernel", 1], ["cudaLaunchKernel", 0],
+    ]  # fmt: skip
 
 
 def test_modules_inside_themselves_are_counted_once() -> None:
@@ -291,6 +298,70 @@ def test_calls_that_overlap() -> None:
     inside = dict(zip(one.events["name"], module_of(one._found).tolist(), strict=True))
     assert [inside[name] for name in ("one", "two", "three")] == [0, 1, 1]
     assert figures(one, "module", "parent", "cpu_us") == [["a", -1, 20], ["b", -1, 20]]
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
+    """Draw calls as Python makes them: module, thread, start and end, each whole within another."""
+    found: list[tuple[int, int, int, int]] = []
+
+    def fill(tid: int, begin: int, end: int, depth: int) -> None:
+        at = begin
+        while depth and at < end and draw(st.booleans()):
+            start = draw(st.integers(at, end))
+            stop = draw(st.integers(start, end))
+            found.append((draw(st.integers(0, 3)), tid, start, stop))
+            fill(tid, start, stop, depth - 1)
+            at = stop + 1
+
+    for tid in (1, 2):
+        fill(tid, 10, 60, 4)
+    return found
+
+
+@given(stacks(), st.lists(st.tuples(st.integers(1, 3), st.integers(5, 65)), max_size=8))
+def test_every_kernel_is_counted_once_in_each_module_around_its_launch(
+    held: list[tuple[int, int, int, int]], launches: list[tuple[int, int]]
+) -> None:
+    events = [
+        mark("T", "m", f"p{module}", start, end - start, tid=tid)
+        for module, tid, start, end in held
+    ]
+    for i, (tid, ts) in enumerate(launches):
+        events.append(call("cudaLaunchKernel", ts, 0.5, 100 + i, tid=tid))
+        events.append(work("k", 100 + 300 * i, 2**i, 100 + i))
+    one = ours(*events)
+    wanted: dict[str, list[float]] = {}
+    for module, _, _, _ in held:
+        mine = [(tid, start, end) for m, tid, start, end in held if m == module]
+        inside = [
+            2**i
+            for i, (tid, ts) in enumerate(launches)
+            if any(t == tid and start <= ts < end for t, start, end in mine)
+        ]
+        apart = [
+            sum(any(t == tid and start <= at < end for t, start, end in mine) for at in range(70))
+            for tid in (1, 2)
+        ]
+        wanted[f"p{module}"] = [len(mine), sum(apart), sum(inside), len(inside)]
+    frame = one.modules.set_index("module")
+    if not launches:
+        assert frame[["device_us", "self_device_us", "launches"]].isna().all(axis=None)
+        frame, wanted = frame[["calls"]], {name: told[:1] for name, told in wanted.items()}
+    else:
+        # AND what is in a module is in one of its own calls.
+        assert frame["self_device_us"].sum() == in_any_call(held, launches)
+        frame = frame[["calls", "cpu_us", "device_us", "launches"]]
+    assert dict(zip(frame.index, frame.to_numpy().tolist(), strict=True)) == wanted
+
+
+def in_any_call(held: list[tuple[int, int, int, int]], launches: list[tuple[int, int]]) -> int:
+    """Return the time of what is launched in any call."""
+    return sum(
+        2**i
+        for i, (tid, ts) in enumerate(launches)
+        if any(t == tid and start <= ts < end for _, t, start, end in held)
+    )
 
 
 def again() -> list[Event]:
@@ -661,6 +732,19 @@ def test_models_that_a_run_makes_one_after_the_other() -> None:
     assert rows(run(code, repeat=1)) == {"Sequential": ("Sequential", 3), "0": ("ReLU", 3)}
 
 
+changing: nn.Module
+
+
+def test_a_variable_that_holds_models_of_several_classes() -> None:
+    def code() -> None:
+        global changing
+        for kind in (nn.ReLU, nn.Tanh):
+            changing = kind()
+            changing(torch.ones(2))
+
+    assert rows(run(code)) == {"changing": ("ReLU", 2), "changing#2": ("Tanh", 2)}
+
+
 class Making(nn.Module):
     """Calls a module that it makes, one that it borrows and one that it got since."""
 
@@ -674,6 +758,29 @@ class Making(nn.Module):
             x = self.inner(x)
             self.late = nn.Tanh()
         return self.borrowed[0](self.late(nn.ReLU()(x)))
+
+
+class Growing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([nn.ReLU()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_a_model_that_grows_between_runs() -> None:
+    model = Growing()
+    one = run(
+        lambda: model(torch.ones(2)),
+        each=lambda: model.blocks.append(nn.Tanh()), warmup=0, repeat=2,
+    )  # fmt: skip
+    assert rows(one) == {
+        "Growing": ("Growing", 2), "blocks.0": ("ReLU", 2), "blocks.1": ("Tanh", 2),
+        "blocks.2": ("Tanh", 1),
+    }  # fmt: skip
 
 
 def test_modules_that_the_model_does_not_hold() -> None:

@@ -20,7 +20,7 @@ MODULES = sorted(
 
 def test_public_names() -> None:
     assert sorted(tprofile.__all__) == [
-        "Finding", "Profile", "Summary", "TprofileError", "__version__", "last", "load",
+        "Finding", "Profile", "Summary", "TprofileError", "__version__", "explain", "last", "load",
         "load_ipython_extension", "record", "run", "unload_ipython_extension",
     ]  # fmt: skip
     assert dir(tprofile) == sorted(tprofile.__all__)
@@ -38,7 +38,7 @@ def test_a_public_name_is_never_hidden_by_a_module_of_that_name(first: str) -> N
     assert done.stdout.split() == ["True"] * len(CALLS)
 
 
-CALLS = ["run", "record", "load", "last"]
+CALLS = ["run", "record", "load", "last", "explain"]
 
 
 def test_public_names_say_what_they_are() -> None:
@@ -97,6 +97,7 @@ ALLOWED = {
     "intervals": set(),
     "units": set(),
     "errors": set(),
+    "explaining": {"analysis", "errors"},
     "files": {"errors"},
     "cell": {"errors", "statements"},
     "statements": set(),
@@ -133,6 +134,7 @@ def test_imports_run_one_way(module: str) -> None:
             {
                 *("analysis.tables", "analysis.summary", "analysis.memory", "analysis.startup"),
                 *("analysis.tree", "analysis.chain", "analysis.lines", "analysis.modules"),
+                "analysis.idle",
                 *("views.tables", "analysis.roofline"),
             },
         ),

@@ -153,5 +153,5 @@ def test_frames_have_the_same_types_when_they_are_empty() -> None:
         numbers = [c for c in theirs.index if c not in ("device_busy_us", "launches")]
         assert ours[numbers].to_dict() == theirs[numbers].to_dict(), frame
     assert empty.text().splitlines() == [
-        "no runs: the trace is empty", "nothing was profiled",
+        "nothing was profiled", "no runs: the trace is empty",
     ]  # fmt: skip

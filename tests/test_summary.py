@@ -25,7 +25,7 @@ def three_runs(busy: float = 6, **recorded_: Any) -> tprofile.Profile:
 def test_unmeasured_is_none_and_the_wall_profiled_without_other_runs() -> None:
     assert dataclasses.asdict(three_runs().summary) == {
         "verdict": "python-bound",
-        "reason": "the GPU is idle 65% of a run; for 92% of that the CPU does work of its own "
+        "reason": "the GPU is idle 65 % of a run; for 92 % of that the CPU does work of its own "
         "(Python, data)",
         "wall_us": 20, "wall_source": "profiled",
         "wall_spread": None, "profiled_wall_us": 20, "overhead_ratio": None, "earlier_profiles": 0,
@@ -138,7 +138,7 @@ def test_odd_metadata_is_left_out_and_told(odd: object, fault: str) -> None:
     assert one.summary.warnings == (
         f"what the file says of its own recording is unusable: {fault}",
     )
-    assert one.text().startswith("1 run: the whole trace\n")
+    assert one.text().splitlines()[1] == "1 run: the whole trace"
 
 
 def test_an_empty_trace_has_no_figures() -> None:
@@ -176,7 +176,8 @@ def test_of_a_run_that_was_stopped_nothing_is_known_per_run() -> None:
     assert (found.overhead_ratio, found.device_busy_us, found.launches) == (None, None, None)
     # AND the tables are there and say of what
     assert one.operators[["name", "calls"]].to_numpy().tolist() == [["a", 1]]
-    assert one.text().splitlines()[:3] == [
+    assert one.text().splitlines()[:4] == [
+        "Stopped by ValueError in profiled run 1 of 3",
         "4 runs: 3 warm-up, 1 profiler warm-up; stopped by ValueError in profiled run 1 of 3",
         "wall 2.00 µs per run, not profiled · first run 3.00 µs",
         "the tables are of the run that was stopped, up to there",

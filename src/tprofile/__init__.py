@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .analysis.finding import Finding
     from .analysis.summary import Summary
     from .errors import TprofileError
+    from .explaining import explain
     from .profiling import last, load, record, run
     from .result import Profile
 
@@ -18,6 +19,7 @@ _HOMES = {
     "Profile": "result",
     "Summary": "analysis.summary",
     "TprofileError": "errors",
+    "explain": "explaining",
     "last": "profiling",
     "load": "profiling",
     "record": "profiling",
@@ -30,6 +32,7 @@ __all__ = [
     "Summary",
     "TprofileError",
     "__version__",
+    "explain",
     "last",
     "load",
     "load_ipython_extension",

@@ -117,21 +117,19 @@ def _call(name: str) -> str:
 
 def _contents() -> Explanation:
     pages = _pages()
-    kinds = [f"- `{kind}`: {_first_sentence(pages[kind])}" for kind in KINDS if kind in pages]
-    rest = [
-        f"- `{name}`: {_heading(text)}" for name, text in pages.items() if name not in KINDS
-    ]  # fmt: skip
+    kinds = [f"- `{kind}`: {_first_sentence(pages[kind])}" for kind in KINDS]
+    rest = [f"- `{name}`: {_heading(text)}" for name, text in pages.items() if name not in KINDS]
+    verdicts, terms = (
+        ", ".join(f"`{name}`" for names, _ in _sections(pages[page]) for name in names)
+        for page in _IN_SECTIONS
+    )
     parts = [
-        "# What there is to explain",
-        f"{_call('sync')} shows one of these; case does not matter.",
+        f"# What there is to explain\n\n{_call('sync')} shows one of these; case does not matter.",
         "## Findings\n\n" + "\n".join(kinds),
-        *(
-            f"## {title}\n\n" + ", ".join(f"`{name}`" for names, _ in _sections(pages[page])
-                                        for name in names)
-            for title, page in (("Verdicts", "verdict"), ("Terms", "glossary"))
-        ),
+        f"## Verdicts\n\n{verdicts}",
+        f"## Terms\n\n{terms}",
         "## Pages\n\n" + "\n".join(rest),
-    ]  # fmt: skip
+    ]
     return Explanation("contents", "\n\n".join(parts) + "\n")
 
 

@@ -20,7 +20,7 @@ def test_cell_on_the_gpu() -> None:
     # The first start of CUDA profiling takes seconds and says so; nothing of that is left.
     assert printed["text"] == "run 7\n"
     text = shown["data"]["text/plain"]
-    assert text.startswith("7 runs: 3 warm-up, 1 profiler warm-up, 3 profiled\n")
+    assert "\n7 runs: 3 warm-up, 1 profiler warm-up, 3 profiled\n" in text
     assert "busy" in text
     assert "application/vnd.jupyter.widget-view+json" in widget["data"]
     assert "aten::mm" in shown["data"]["text/html"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -47,6 +48,9 @@ _End = tuple[int | str, int | str, int]
 """Process, thread and nanoseconds of an arrow's end."""
 
 
+_known: WeakKeyDictionary[Attribution, Ints] = WeakKeyDictionary()
+
+
 def forward(found: Attribution) -> Ints:
     """Return for each event the row of the forward operator whose backward it is part of.
 
@@ -56,6 +60,13 @@ def forward(found: Attribution) -> Ints:
     What a backward operator contains or launches is part of it. `NONE` for all else: what is no
     backward, has no forward operator (gradients that accumulate), or one that was not recorded.
     """
+    if found not in _known:
+        _known[found] = _forward(found)
+        _known[found].setflags(write=False)
+    return _known[found]
+
+
+def _forward(found: Attribution) -> Ints:
     trace = found.trace
     node = trace.name_is(lambda name: name.startswith(ENGINE))
     tied = np.full(len(trace), NONE)

@@ -141,7 +141,7 @@ def busiest(found: Attribution) -> int:
     return int(device[np.argmax(np.bincount(index, found.trace.duration_ns[rows]))])
 
 
-def _lane(found: Attribution, events: Ints) -> Ints:
+def lanes(found: Attribution, events: Ints) -> Ints:
     """Number the threads of host events, where a runtime call may bear another number."""
     trace = found.trace
     root = climb(found.parent, events, found.parent != NONE)
@@ -154,7 +154,7 @@ def _launching(found: Attribution) -> Mask:
     if not len(host):
         return np.zeros(len(found.trace), bool)
     lane = np.full(len(found.trace), NONE)
-    lane[host] = _lane(found, host)
+    lane[host] = lanes(found, host)
     launches = found.launch[found.work]
     wanted = np.unique(lane[np.r_[launches[launches != NONE], found.runs.rows]])
     return np.isin(lane, wanted[wanted != NONE])

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..intervals import NONE, union
 from .attribution import Attribution, Mask
-from .idle import CAUSES, Idle, busiest, idle
+from .idle import CAUSES, Idle, busiest, idle, lanes
 from .roofline import compute_heavy
 from .tables import runs_apart
 
@@ -18,6 +18,9 @@ BUSY = 0.8
 
 _LOST = 0.05
 """From this part of all launches on, lost ones make every share doubtful."""
+
+_UNSEEN = 0.2
+"""From this part of the device work on, what unseen threads did makes the shares doubtful."""
 
 VERDICTS = (
     "compute-bound", "memory-bound", "transfer-bound", "overhead-bound", "sync-bound",
@@ -39,6 +42,8 @@ def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str
     known; `lost` marks the launches without work in the record.
     """
     if fraction is None:
+        if len(found.runs) and found.runs.complete:
+            return "unknown", "how long a run takes, or the GPU works in it, is not known"
         return "unknown", "no run came to its end, so how long one takes is not known"
     launched = found.launch[found.work & (found.run != NONE)]
     known = len(np.unique(launched[launched != NONE]))
@@ -49,6 +54,11 @@ def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str
         )
     if fraction >= BUSY:
         return _busy(found, fraction)
+    if (part := _unseen(found)) > _UNSEEN:
+        return "unknown", (
+            f"the GPU is idle {_percent(1 - fraction)} of a run, but {_percent(part)} of its work "
+            "was launched by threads whose operators are not in the record"
+        )
     return _idle(idle(found), runs_apart(found), fraction)
 
 
@@ -65,20 +75,45 @@ def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
 
     across = trace.name_is(_across)[rows] & trace.category_is("gpu_memcpy")[rows]
     collective = trace.name_is(COLLECTIVE)[rows]
-    whole = f"the GPU works {min(fraction, 1):.0%} of a run"
+    whole = f"the GPU works {_percent(min(fraction, 1))} of a run"
     if (share := part(collective)) >= 0.5:
-        return "transfer-bound", f"{whole}, and {share:.0%} of that is exchange with other GPUs"
+        return (
+            "transfer-bound",
+            f"{whole}, and {_percent(share)} of that is exchange with other GPUs",
+        )
     if (share := part(across)) >= 0.5:
         return "transfer-bound", (
-            f"{whole}, and {share:.0%} of that it copies between host and device"
+            f"{whole}, and {_percent(share)} of that it copies between host and device"
         )
     if (share := part(compute_heavy(found)[rows])) >= 0.5:
         return "compute-bound", (
-            f"{whole}, and {share:.0%} of that is in GEMMs, convolutions or attention"
+            f"{whole}, and {_percent(share)} of that is in GEMMs, convolutions or attention"
         )
     return "memory-bound", (
-        f"{whole}, and {1 - share:.0%} of that is in kernels that move data rather than compute"
+        f"{whole}, and {_percent(1 - share)} of that is in kernels that move data rather than "
+        "compute"
     )
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.0f} %"
+
+
+def _unseen(found: Attribution) -> float:
+    """Return the part of device work that threads launched of which no operator was recorded.
+
+    torch records those of one thread, unless it is asked for all, as our own recorder does.
+    """
+    trace, table = found.trace, found.table
+    rows = np.flatnonzero(found.work & (found.run != NONE) & (found.launch != NONE))
+    if trace.recorded.profiled is not None or not len(rows):
+        return 0.0
+    lane = np.full(len(trace), NONE)
+    lane[table] = lanes(found, table)
+    seen = np.unique(lane[trace.category_is("cpu_op", "user_annotation")])
+    unseen = ~np.isin(lane[found.launch[rows]], seen)
+    # With no operator at all there is nothing that could be missing: code without torch.
+    return 0.0 if unseen.all() else float(unseen.mean())
 
 
 def _across(name: str) -> bool:
@@ -90,10 +125,10 @@ def _idle(gaps: Idle | None, first: int, fraction: float) -> tuple[str, str]:
     if shares is None or math.isnan(shares[0]):
         return "unknown", "the GPU was idle, but when is not in the record"
     cause = int(np.argmax(shares))
-    whole = f"the GPU is idle {1 - fraction:.0%} of a run; "
+    whole = f"the GPU is idle {_percent(1 - fraction)} of a run; "
     told = {
         "sync": "{} of that follows a wait of the CPU for the GPU",
         "overhead": "for {} of that the CPU is in torch operators and launches",
         "python": "for {} of that the CPU does work of its own (Python, data)",
     }[CAUSES[cause]]
-    return _OF_CAUSE[CAUSES[cause]], whole + told.format(f"{shares[cause]:.0%}")
+    return _OF_CAUSE[CAUSES[cause]], whole + told.format(_percent(shares[cause]))

@@ -79,4 +79,4 @@ def parse_module(name: str) -> Module | None:
 
 def is_place(name: str) -> bool:
     """Tell whether a mark says where the code was: no figure but those by place knows of it."""
-    return parse_line(name) is not None or parse_module(name) is not None
+    return name.startswith(MODULE) or parse_line(name) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ..attribution import Attribution
 from ..finding import Finding
@@ -29,4 +30,7 @@ def findings(found: Attribution, summary: Summary) -> list[Finding]:
     if gaps is not None and summary.wall_us and summary.device_busy_us is not None:
         seen = Context(found, summary, summary.wall_us, summary.device_busy_us, gaps)
         told += [one for find in _OF_RUNS for one in find(seen)]
+    told = [
+        one if one.gain_us is None else replace(one, gain_us=float(one.gain_us)) for one in told
+    ]
     return sorted(told, key=lambda one: math.inf if one.gain_us is None else -one.gain_us)

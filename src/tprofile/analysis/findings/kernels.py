@@ -174,8 +174,12 @@ def tensor_cores(seen: Context) -> list[Finding]:
             evidence=(
                 f"{duration(time)} of the {duration(seen.busy_us)} that the GPU works in a run is "
                 f"in {'float64' if double.all() else 'float32'} kernels of "
-                f"{listed(_called(seen, int(r)) for r in rows)} that do not use the tensor cores, "
-                "which are many times as fast."
+                f"{listed(_called(seen, int(r)) for r in rows)}"
+                + (
+                    ", which take many times as long as the same in float32 or bfloat16."
+                    if double.all()
+                    else " that do not use the tensor cores, which are many times as fast."
+                )
             ),
             advice=advice,
             gain_us=gain,
