@@ -20,6 +20,9 @@ from tprofile.intervals import NONE
 
 MARK = "tprofile::module "
 
+# torch's own, on the way to its compiler.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
 
 class Block(nn.Module):
     def __init__(self, width: int) -> None:

@@ -56,7 +56,7 @@ def test_cupti_held_by_another_is_told_and_never_a_zero() -> None:
         assert reason.startswith("torch's profiler got nothing from CUDA: another profiler")
         assert "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED" in reason
         assert busy is None
-        assert "device not seen: torch's profiler got nothing" in text
+        assert "Device not seen: torch's profiler got nothing" in text
 
 
 def test_work_of_other_threads_belongs_to_their_operators() -> None:

@@ -174,13 +174,13 @@ def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints
 def _works(found: Attribution) -> Mask:
     """Mark operators that do work of the CPU's own, and all inside: no dispatch for a device.
 
-    They are long ones without a call of the device's runtime, and all that a data loader does in
-    this thread. Compiling is torch's own.
+    They are those that take long themselves, without a call of the device's runtime, and all that
+    a data loader does in this thread. Compiling is torch's own.
     """
     trace, table = found.trace, found.table
     operator = trace.category_is("cpu_op")[table]
     calls = found.nesting.subtree_sum((trace.correlation[table] != 0) | ~operator)
-    long = operator & (calls == 0) & (trace.duration_ns[table] >= _LONG_NS)
+    long = operator & (calls == 0) & (found.self_cpu_ns[table] >= _LONG_NS)
     loads = trace.name_is(lambda name: name.startswith("enumerate(DataLoader)"))[table]
     compiles = np.zeros(len(trace), bool)
     compiles[costing(found, COMPILATION, AUTOTUNING)] = True

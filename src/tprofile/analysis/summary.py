@@ -78,7 +78,9 @@ def summarize(found: Attribution) -> Summary:
     reason: str | None = None
     if len(found.trace):
         said, reason = (
-            verdict(found, fraction, unmatched_launches(found)) if worked else _without_work(found)
+            verdict(found, _part(busy, wall, profiled), unmatched_launches(found))
+            if worked
+            else _without_work(found)
         )
     recorded = found.trace.recorded
     if worked:
@@ -111,6 +113,15 @@ def unprofiled_us(found: Attribution) -> list[float]:
     """Return the walls of the unprofiled runs that count: not the first of a warm-up."""
     recorded = found.trace.recorded
     return [s * 1e6 for s in recorded.unprofiled_s or recorded.warmup_s[1:]]
+
+
+def _part(busy: float | None, wall: float | None, profiled: float | None) -> float | None:
+    """Return the part of a run for which the device is busy, for the verdict.
+
+    Where the profiled runs were the faster ones, unprofiled ones tell of other conditions.
+    """
+    shorter = min(wall, profiled) if wall and profiled else wall
+    return busy / shorter if busy is not None and shorter else None
 
 
 def _first_run_us(found: Attribution, walls_us: pd.Series) -> float | None:

@@ -8,7 +8,7 @@ from ...intervals import NONE, Ints, nest, number, union
 from ...units import duration
 from ..finding import Finding
 from ..startup import AUTOTUNING, COMPILATION, costing
-from .context import LEAST, SLOWEST, Context, launched_in
+from .context import LEAST, Context, launched_in
 
 _REGION = "Torch-Compiled Region"
 
@@ -96,10 +96,8 @@ def recompiles(seen: Context) -> list[Finding]:
         return []
     gain = total * seen.stretch
     if len(runs) == seen.runs:
-        # Compiling takes now longer, now less; the rest of a run is what would be left of it.
-        walls = (found.runs.end_ns - found.runs.start_ns)[seen.apart :]
-        rest = float((walls - spent[seen.apart :]).min()) / 1000
-        gain = max(gain, seen.wall_us - rest / SLOWEST)
+        # Compiling takes now longer, now less; what the device does is what surely is left.
+        gain = seen.idle_us
     where, line = seen.where(int(rows[0]), "torch.compile")
     return [
         Finding(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...intervals import NONE
+from ...intervals import NONE, Ints, measure, merge
 from ...units import duration
 from ..finding import Finding
 from ..startup import MEMORY, costing, startup
@@ -77,7 +77,7 @@ def allocator(seen: Context) -> list[Finding]:
                 "or in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, smaller batches, "
                 "and tensors of few different sizes."
             ),
-            gain_us=min(_waiting(seen, time), seen.wall_us),
+            gain_us=min(_gain(seen, rows, time), seen.wall_us),
             where=where,
             line=line,
             label=f"{count:,.3g} memory calls",
@@ -85,8 +85,13 @@ def allocator(seen: Context) -> list[Finding]:
     ]
 
 
-def _waiting(seen: Context, time: float) -> float:
-    return min(time * seen.stretch, max(seen.wall_us - seen.busy_us, 0) + LEAST * seen.wall_us)
+def _gain(seen: Context, rows: Ints, time: float) -> float:
+    """Return the most that could be saved: the calls, and the idle time that they are in."""
+    trace, gaps = seen.found.trace, seen.gaps
+    begin, end = merge(trace.start_ns[rows], trace.end_ns[rows])
+    with_calls = measure(begin, end, gaps.start_ns, gaps.end_ns) > 0
+    idle = seen.mean(np.where(with_calls, gaps.by_cause_ns.sum(1), 0), gaps.run) / 1000
+    return min(max(time * seen.stretch, idle), seen.idle_us + LEAST * seen.wall_us)
 
 
 def for_loop_optimizer(seen: Context) -> list[Finding]:

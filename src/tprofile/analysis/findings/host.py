@@ -44,7 +44,8 @@ def small_kernels(seen: Context) -> list[Finding]:
         # Whether the CPU launches fast enough cannot be told while it waits all the time.
         return []
     median = float(np.median(found.trace.duration_ns[brief])) / 1000
-    # What Python does between launches goes with them; waits, and what it does for long, do not.
+    # What Python does between launches goes with them; waits, and what it does for long and
+    # outside of all operators, do not.
     by_python = _by_python(seen)
     elsewhere = np.where(by_python, _length(seen), gaps.by_cause_ns[:, _SYNC])
     elsewhere_us = seen.least(elsewhere, gaps.run) / 1000 * seen.slowed
