@@ -64,7 +64,7 @@ def small_kernels_repaired() -> Callable[[], object]:
 
 @case("sync-bound", "sync")
 def sync() -> Callable[[], object]:
-    x, w = randn(512, 512), randn(512, 512)
+    x, w = randn(1024, 1024), randn(1024, 1024)
 
     def step() -> float:
         total = 0.0
@@ -77,7 +77,7 @@ def sync() -> Callable[[], object]:
 
 @case(repairs="sync")
 def sync_repaired() -> Callable[[], object]:
-    x, w = randn(512, 512), randn(512, 512)
+    x, w = randn(1024, 1024), randn(1024, 1024)
 
     def step() -> torch.Tensor:
         total = torch.zeros((), device="cuda")

@@ -20,8 +20,11 @@ from tprofile.intervals import NONE
 
 MARK = "tprofile::module "
 
-# torch's own, on the way to its compiler.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+# torch's own, on the way to its compiler and in it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores:UserWarning"),
+]
 
 
 class Block(nn.Module):
