@@ -1023,6 +1023,9 @@ class Net(nn.Module):
 
 Code = Callable[[torch.Tensor], object]
 
+# The compiler's own table of weak references, when it is cleared while an entry dies.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 GRAD = "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
 """Which torch.compile itself asks for when a graph breaks."""
 
