@@ -66,9 +66,13 @@ def test_of_a_recorded_trace() -> None:
 def test_every_recorded_trace_has_its_two_numbers(name: str) -> None:
     one = recorded(name)
     found = headline(one)
+    if name == "two_threads":
+        # What its threads did is not in the record.
+        assert found == Headline("Cause unknown", "a run takes 1.11 ms")
+        return
     assert found.lead is not None
-    assert found.lead.lower().removeprefix("cause ") == one.summary.verdict
-    assert found.tone == TONES.get(str(one.summary.verdict))
+    assert found.lead.lower() == one.summary.verdict
+    assert found.tone == TONES[one.summary.verdict]
     assert found.text.startswith("the GPU works ")
     figure = told(one)
     assert found.text.endswith(f" of a {figure['wall'][0]} run")
