@@ -25,7 +25,7 @@ LINES = [
     "for i in range(3):",
     "    a = big @ w",
     "    b = torch.relu(x)",
-    "    total = (big @ w).sum().item()",
+    "    total = (big @ w @ w).sum().item()",
     "    c = big.clone()",
     "    with torch.no_grad():",
     "        d = compiled(x)",
@@ -39,7 +39,7 @@ LINES = [
 ALONE = {
     3: ("a = big @ w", 3),
     4: ("b = torch.relu(x)", 3),
-    5: ("total = (big @ w).sum().item()", 3),
+    5: ("total = (big @ w @ w).sum().item()", 3),
     6: ("c = big.clone()", 3),
     8: ("with torch.no_grad(): d = compiled(x)", 3),
     9: ("e = [F.gelu(x) for _ in range(5)]", 3),
