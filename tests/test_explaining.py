@@ -254,10 +254,7 @@ RULES = {
         f"between kernels, at most {LEAST} of a run",
     ],
     "graph-breaks": [f"The gain must be at least {LEAST} of a run"],
-    "recompiles": [
-        f"per run, is at least {LEAST} of it",
-        {3: "a third of what else"}[context.SLOWEST],
-    ],
+    "recompiles": [f"per run, is at least {LEAST} of it"],
     "cold-start": [f"is at least {percent(costs._STARTUP_PART)} of its time"],
     "allocator": [
         f"that take at least {LEAST} of a run",
