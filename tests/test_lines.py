@@ -43,6 +43,7 @@ from traitlets.config import Config
 import tprofile
 from tprofile import TprofileError
 from tprofile.analysis.lines import line_marks, line_of, stretches
+from tprofile.trace import marks
 from tprofile.trace.write import dump
 
 RUN = "tprofile::run"
@@ -219,6 +220,15 @@ def test_without_lines_there_is_a_frame_with_its_columns() -> None:
 )  # fmt: skip
 def test_what_is_no_mark_of_a_line(name: str) -> None:
     assert ours(op(name, 1, 5), source="a").lines.empty
+
+
+@pytest.mark.parametrize(
+    "told",
+    [(3,), (3, "f"), (3, "A.f.<locals>.<lambda>", "a.py"), (1, "f", "/my files/a b.py"),
+     (99, "f", "Cell In[3]"), (4, "f", "a\nb"), (4, "é", "日本.py")],
+)  # fmt: skip
+def test_a_mark_is_read_as_it_was_written(told: tuple[Any, ...]) -> None:
+    assert marks.parse_line(marks.line(*told)) == (*told, None, None)[:3]
 
 
 @pytest.mark.parametrize(

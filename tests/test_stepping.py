@@ -208,6 +208,8 @@ def test_what_is_part_of_a_line() -> None:
             return i
     """
     told = stepped(code, lambda space: space["f"]())
+    # Python 3.12 comes to the line of a comprehension once more for each of its items.
+    told = [one for one, before in zip(told, ["", *told], strict=False) if one != before]
     assert told == [
         "2 f", "  10 g", "3 f", "4 f", "  10 g", "5 f", "7 f",
         f"  7 {'f.<locals>.' if sys.version_info >= (3, 11) else ''}<lambda>", "8 f",
