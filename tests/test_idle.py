@@ -231,3 +231,33 @@ def test_the_oracles_waits_are_found() -> None:
     # GIVEN a loop of 30 .item() calls, three runs of it
     gaps = recorded("item_in_loop").idle
     assert (gaps["wait"] >= 0).sum() == 90
+
+
+def test_the_busiest_device_is_the_one_that_works_while_the_runs_last() -> None:
+    # GIVEN two steps, in which device 1 does what was launched before them, and device 0 what was
+    # launched in the second, for the most part after it
+    one = profile(
+        op("aten::mm", 0, 10, 1), call("cudaLaunchKernel", 2, 2, 1, 1),
+        work("gemm", 20, 180, 1, 1, device=1),
+        note("ProfilerStep#0", 20, 80),
+        note("ProfilerStep#1", 100, 100),
+        op("aten::add", 150, 10, 2), call("cudaLaunchKernel", 152, 2, 2, 2),
+        work("vectorized_elementwise_kernel", 180, 900, 2, 2),
+    )  # fmt: skip
+    # THEN verdict and idle time are of the one that the busy time is of
+    assert one.devices[["device", "busy_us"]].to_numpy().tolist() == [[0, 10], [1, 90]]
+    assert one.summary.device_busy_us == 90
+    assert one.summary.verdict == "compute-bound"
+    assert one.idle[["device", "start_us", "duration_us"]].to_numpy().tolist() == [
+        [0, 20, 80], [0, 100, 80],
+    ]  # fmt: skip
+
+
+def test_work_of_which_nothing_was_launched_in_a_run_makes_it_busy_all_the_same() -> None:
+    one = profile(
+        op("aten::mm", 0, 10, 1), call("cudaLaunchKernel", 2, 2, 1, 1), work("gemm", 20, 100, 1, 1),
+        note("ProfilerStep#0", 20, 80),
+    )  # fmt: skip
+    assert one.summary.device_busy_us == 80
+    assert one.summary.verdict == "compute-bound"
+    assert not len(one.idle)

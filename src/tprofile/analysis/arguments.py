@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,6 +15,9 @@ from ..trace import Trace
 
 _AT_ONCE = 4096
 _NOTHING = Raw(b"null")
+
+
+_Told = TypeVar("_Told")
 
 
 class _Shapes(Struct, gc=False):
@@ -59,14 +62,19 @@ class Launch(Struct, frozen=True, gc=False):
 
 def shapes(trace: Trace, rows: Iterable[int]) -> list[str]:
     """Return the input shapes of each event as torch writes them: `[[64, 64], []]`."""
+    return _of_dims(trace, rows, lambda dims: str(dims or []))
+
+
+def _of_dims(trace: Trace, rows: Iterable[int], tell: Callable[[Any], _Told]) -> list[_Told]:
+    """Return what is told of each event's shapes, asked once for each distinct text of them."""
     decode = msgspec.json.Decoder(_Shapes).decode
-    text: dict[bytes, str] = {}
+    known: dict[bytes, _Told] = {}
     found = []
     for row in rows:
         raw = bytes(decode(trace.args(row)).dims)
-        if raw not in text:
-            text[raw] = str(msgspec.json.decode(raw) or [])
-        found.append(text[raw])
+        if raw not in known:
+            known[raw] = tell(msgspec.json.decode(raw))
+        found.append(known[raw])
     return found
 
 
@@ -104,55 +112,37 @@ def _decoded(*members: Raw) -> Inputs | None:
 
 def sizes(trace: Trace, rows: Iterable[int]) -> Floats:
     """Return the bytes that each copy or set moved; NaN where they were not recorded."""
-    decode = msgspec.json.Decoder(_Copied).decode
-
-    def size(row: int) -> float:
-        try:
-            told = decode(trace.args(row)).bytes
-        except msgspec.ValidationError:
-            told = None
-        return np.nan if told is None or told < 0 else float(told)
-
-    return np.array([size(row) for row in rows], np.float64)
+    told = (one.bytes for one in _each(trace, rows, _Copied()))
+    return np.array([np.nan if n is None or n < 0 else n for n in told], np.float64)
 
 
 def launches(trace: Trace, rows: Iterable[int]) -> list[Launch]:
     """Return how each kernel was launched."""
-    decode = msgspec.json.Decoder(Launch).decode
-    found = []
-    for row in rows:
-        try:
-            found.append(decode(trace.args(row)))
-        except msgspec.ValidationError:
-            found.append(Launch())
-    return found
+    return list(_each(trace, rows, Launch()))
 
 
 def types(trace: Trace, rows: Iterable[int], most: int) -> list[tuple[str, ...]]:
     """Return the types of the first `most` inputs of each event, as torch names them."""
-    decode = msgspec.json.Decoder(_Types).decode
-    found = []
+    return [tuple(one.types[:most]) for one in _each(trace, rows, _Types())]
+
+
+def _each(trace: Trace, rows: Iterable[int], nothing: _Told) -> Iterator[_Told]:
+    """Decode what each event has to say, as a `nothing` where that makes no sense."""
+    decode = msgspec.json.Decoder(type(nothing)).decode
     for row in rows:
         try:
-            found.append(tuple(decode(trace.args(row)).types[:most]))
+            yield decode(trace.args(row))
         except msgspec.ValidationError:
-            found.append(())
-    return found
+            yield nothing
 
 
 def elements(trace: Trace, rows: Iterable[int]) -> Ints:
     """Return how many elements the largest input of each event has; -1 where that is not known."""
-    decode = msgspec.json.Decoder(_Shapes).decode
-    known: dict[bytes, int] = {}
-    found = []
-    for row in rows:
-        raw = bytes(decode(trace.args(row)).dims)
-        if raw not in known:
-            shapes = msgspec.json.decode(raw) or []
-            sizes = [_size(shape) for shape in shapes if shape]
-            known[raw] = max(sizes, default=-1)
-        found.append(known[raw])
-    return np.array(found, np.int64)
+
+    def largest(dims: Any) -> int:
+        return max((_size(shape) for shape in dims or [] if shape), default=-1)
+
+    return np.array(_of_dims(trace, rows, largest), np.int64)
 
 
 def _size(shape: Any) -> int:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +103,56 @@ class Attribution:
     """Device time of the work that a runtime call launched outside of all operators."""
     launched_ns: Ints
     """The same with all that the event contains."""
+
+    @cached_property
+    def cause(self) -> Ints:
+        """What started this device work: the launch, else the operator; else `NONE`."""
+        return np.where(self.launch != NONE, self.launch, self.operator)
+
+    @cached_property
+    def root(self) -> Ints:
+        """Outermost event around a host event: of one that stands in none, itself."""
+        root = np.arange(len(self.trace))
+        root[self.table] = self.table[self.nesting.root]
+        return root
+
+    @cached_property
+    def lane(self) -> Ints:
+        """Number of the thread of a host event: a runtime call's is that of its operator, though it
+        can bear another.
+        """
+        return number(self.trace.process, self.trace.thread)[self.root]
+
+    def with_work(self, of: Ints) -> Ints:
+        """Return what host events have with what device work gets from its cause."""
+        work = self.trace.on_device & (self.cause != NONE)
+        return np.where(work, of[self.cause], of)
+
+    def launched_inside(self, events: Mask) -> Mask:
+        """Mark the device work that is launched inside any of these host events."""
+        covered = np.zeros(len(self.trace) + 1, bool)
+        covered[self.table] = self.nesting.covered(events[self.table])
+        # The last stands for what has no cause.
+        return self.work & covered[self.cause]
+
+
+Told = TypeVar("Told")
+
+
+def once(tell: Callable[[Attribution], Told]) -> Callable[[Attribution], Told]:
+    """Make a function of a trace work its result out once, however many figures need it.
+
+    The result must not hold the Attribution, or neither would ever be freed.
+    """
+    known: WeakKeyDictionary[Attribution, Told] = WeakKeyDictionary()
+
+    @wraps(tell)
+    def told(found: Attribution) -> Told:
+        if found not in known:
+            known[found] = tell(found)
+        return known[found]
+
+    return told
 
 
 def attribute(trace: Trace) -> Attribution:

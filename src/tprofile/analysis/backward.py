@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -14,7 +13,7 @@ from msgspec import Meta, Struct
 from ..intervals import NONE, Ints, climb, number
 from ..trace import Trace
 from ..trace.build import nanoseconds
-from .attribution import Attribution, Mask
+from .attribution import Attribution, Mask, once
 
 ENGINE = "autograd::engine::evaluate_function: "
 """What the name of every node begins with when autograd's engine runs it."""
@@ -48,9 +47,7 @@ _End = tuple[int | str, int | str, int]
 """Process, thread and nanoseconds of an arrow's end."""
 
 
-_known: WeakKeyDictionary[Attribution, Ints] = WeakKeyDictionary()
-
-
+@once
 def forward(found: Attribution) -> Ints:
     """Return for each event the row of the forward operator whose backward it is part of.
 
@@ -60,13 +57,6 @@ def forward(found: Attribution) -> Ints:
     What a backward operator contains or launches is part of it. `NONE` for all else: what is no
     backward, has no forward operator (gradients that accumulate), or one that was not recorded.
     """
-    if found not in _known:
-        _known[found] = _forward(found)
-        _known[found].setflags(write=False)
-    return _known[found]
-
-
-def _forward(found: Attribution) -> Ints:
     trace = found.trace
     node = trace.name_is(lambda name: name.startswith(ENGINE))
     tied = np.full(len(trace), NONE)
@@ -78,7 +68,9 @@ def _forward(found: Attribution) -> Ints:
     tied[behind] = ahead
     # A node inside another one, as where a checkpoint is run again, has a forward of its own.
     nearest = climb(found.parent, np.arange(len(trace)), ~node & (tied == NONE))
-    return np.where(nearest != NONE, tied[nearest], NONE)
+    ahead = np.where(nearest != NONE, tied[nearest], NONE)
+    ahead.setflags(write=False)
+    return ahead
 
 
 def _engines(found: Attribution, behind: Ints) -> Ints:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..intervals import NONE, Floats, Ints, climb, measure, merge, number
+from ..intervals import NONE, Floats, Ints, measure, merge
 from ..trace import DEVICE_WORK, marks
-from .attribution import Attribution, Mask
+from .attribution import Attribution, Mask, once
 from .startup import AUTOTUNING, COMPILATION, costing
+from .tables import busy
 from .waits import waits
 
 CAUSES = ("sync", "overhead", "python")
@@ -23,6 +24,11 @@ _LONG_NS = 100_000
 _OF_TORCH = ("cpu_op", "cuda_runtime", "cuda_driver", "hip_runtime", "hip_driver", "overhead")
 _TORCHS_OWN = ("Optimizer.", "Torch-Compiled Region", "## Call CompiledFxGraph", "TorchDynamo")
 """Annotations that stand for Python code of torch's own."""
+
+
+def loads_data(name: str) -> bool:
+    """Tell whether an annotation is that of a data loader: work that torch does for the user."""
+    return name.startswith("enumerate(DataLoader)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +65,15 @@ class Idle:
             return np.asarray(typical / typical.sum())
 
 
-def idle(found: Attribution, device: int | None = None) -> Idle | None:
-    """Return the idle time of a device, or of the busiest; None without device work in a run.
+@once
+def idle(found: Attribution) -> Idle | None:
+    """Return the idle time of the busiest device; None where none works while a run lasts."""
+    device = busiest(found)
+    return None if device is None else of_device(found, device)
+
+
+def of_device(found: Attribution, device: int) -> Idle:
+    """Return the idle time of a device that worked in a run.
 
     A stretch that begins while the host waits for the device, and goes on after that returned, is
     the wait's, but for the host's time outside torch where that is longer than the wait was: that
@@ -69,11 +82,6 @@ def idle(found: Attribution, device: int | None = None) -> Idle | None:
     the device's own, and counts as overhead.
     """
     trace, runs = found.trace, found.runs
-    rows = np.flatnonzero(found.work & (found.run != NONE))
-    if not len(rows) or not len(runs):
-        return None
-    if device is None:
-        device = busiest(found)
     work = np.flatnonzero(trace.category_is(*DEVICE_WORK) & (trace.device == device))
     work = work[trace.duration_ns[work] > 0]
     begin, end = merge(trace.start_ns[work], trace.end_ns[work])
@@ -113,9 +121,8 @@ def idle(found: Attribution, device: int | None = None) -> Idle | None:
 
 def frame(found: Attribution) -> pd.DataFrame:
     """Return a row per idle stretch of each device, as `Profile.idle` describes it."""
-    trace = found.trace
-    worked = np.unique(trace.device[found.work & (found.run != NONE)])
-    every = [one for device in worked.tolist() if (one := idle(found, device)) is not None]
+    worked = np.unique(found.trace.device[found.work])[busy(found).any(axis=0)]
+    every = [of_device(found, device) for device in worked.tolist()]
     # With one of nothing, so that there is something to join.
     none = np.zeros(0, np.int64)
     causes = np.concatenate([np.zeros((0, len(CAUSES)), np.int64), *[i.by_cause_ns for i in every]])
@@ -134,30 +141,18 @@ def frame(found: Attribution) -> pd.DataFrame:
     )
 
 
-def busiest(found: Attribution) -> int:
-    """Return the device that worked most."""
-    rows = np.flatnonzero(found.work & (found.run != NONE))
-    device, index = np.unique(found.trace.device[rows], return_inverse=True)
-    return int(device[np.argmax(np.bincount(index, found.trace.duration_ns[rows]))])
-
-
-def lanes(found: Attribution, events: Ints) -> Ints:
-    """Number the threads of host events, where a runtime call may bear another number."""
-    trace = found.trace
-    root = climb(found.parent, events, found.parent != NONE)
-    return number(trace.process[root], trace.thread[root])
+@once
+def busiest(found: Attribution) -> int | None:
+    """Return the device that works most while the runs last; None where none does."""
+    worked = busy(found).sum(axis=0)
+    return int(np.unique(found.trace.device[found.work])[worked.argmax()]) if worked.any() else None
 
 
 def _launching(found: Attribution) -> Mask:
     """Mark the host events of the run's own thread, and of those that launched device work."""
-    host = found.table
-    if not len(host):
-        return np.zeros(len(found.trace), bool)
-    lane = np.full(len(found.trace), NONE)
-    lane[host] = lanes(found, host)
     launches = found.launch[found.work]
-    wanted = np.unique(lane[np.r_[launches[launches != NONE], found.runs.rows]])
-    return np.isin(lane, wanted[wanted != NONE])
+    wanted = found.lane[np.r_[launches[launches != NONE], found.runs.rows]]
+    return np.isin(found.lane, wanted) & ~found.trace.on_device
 
 
 def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:
@@ -181,7 +176,7 @@ def _works(found: Attribution) -> Mask:
     operator = trace.category_is("cpu_op")[table]
     calls = found.nesting.subtree_sum((trace.correlation[table] != 0) | ~operator)
     long = operator & (calls == 0) & (found.self_cpu_ns[table] >= _LONG_NS)
-    loads = trace.name_is(lambda name: name.startswith("enumerate(DataLoader)"))[table]
+    loads = trace.name_is(loads_data)[table]
     compiles = np.zeros(len(trace), bool)
     compiles[costing(found, COMPILATION, AUTOTUNING)] = True
     works = np.zeros(len(trace), bool)

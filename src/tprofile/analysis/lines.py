@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,7 @@ from ..errors import TprofileError
 from ..intervals import NONE, Floats, Ints, Nesting, climb, depths, nest, number, union
 from ..trace import Trace, marks
 from ..trace.marks import Line
-from .attribution import Attribution, Mask, kernel_starts
+from .attribution import Attribution, Mask, kernel_starts, once
 from .backward import ENGINE, forward
 from .frames import user_frames
 
@@ -80,16 +79,6 @@ class Stretches:
             return f"{one.file}({one.number}): {one.function}"
         within = "" if one.function is None else f" in {one.function}"
         return f"line {one.number}{within}" + ("" if one.file is None else f" of {one.file}")
-
-
-_known: WeakKeyDictionary[Attribution, Stretches] = WeakKeyDictionary()
-
-
-def stretches(found: Attribution) -> Stretches:
-    """Return where in the user's code a trace was, worked out once for all figures."""
-    if found not in _known:
-        _known[found] = _stretches(found)
-    return _known[found]
 
 
 def line_of(found: Attribution) -> Ints:
@@ -221,7 +210,9 @@ def _recorded(found: Attribution, stack: bool = False) -> Stretches:
     return seen
 
 
-def _stretches(found: Attribution) -> Stretches:
+@once
+def stretches(found: Attribution) -> Stretches:
+    """Return where in the user's code a trace was, worked out once for all figures."""
     trace = found.trace
     said = [marks.parse_line(name) for name in trace.names]
     named = np.array([one is not None for one in said] or [False])
@@ -240,10 +231,10 @@ def _stretches(found: Attribution) -> Stretches:
     line = rank[index.reshape(-1)] if len(told) else index.reshape(-1)
     lines = tuple(told[i] for i in order)
 
-    lane = number(trace.process, trace.thread)
+    lane = found.lane[event]
     start, end = trace.start_ns[event], trace.end_ns[event]
-    nesting = nest(lane[event], start, end)
-    end = _clipped(lane[event], start, end, nesting)
+    nesting = nest(lane, start, end)
+    end = _clipped(lane, start, end, nesting)
     in_function = np.array([one.function is not None for one in lines], bool)[line]
     return Stretches(
         lines=lines,
@@ -254,7 +245,7 @@ def _stretches(found: Attribution) -> Stretches:
         nesting=nesting,
         whole=in_function & (not frames),
         frames=frames,
-        of=_attributed(found, event, lane, _Sweep(lane[event], start, end, nesting)),
+        of=_attributed(found, event, _Sweep(lane, start, end, nesting)),
     )
 
 
@@ -298,33 +289,27 @@ class _Sweep:
         return inside
 
 
-def _attributed(found: Attribution, event: Ints, lane: Ints, sweep: _Sweep) -> Ints:
+def _attributed(found: Attribution, event: Ints, sweep: _Sweep) -> Ints:
     """Return for each event of the trace the innermost stretch that it was caused in."""
     trace = found.trace
     of = np.full(len(trace), NONE)
     if not len(event):
         return of
-    root = np.arange(len(trace))
-    root[found.table] = found.table[found.nesting.root]
     host = np.flatnonzero(~trace.on_device)
-    # A runtime call can bear another thread than the operator that it stands in.
-    of[host] = sweep.at(lane[root[host]], trace.start_ns[host])
-    home = _home(found, lane, sweep)
-    waited_for = host[(of[host] == NONE) & (lane[root[host]] != home)]
-    waited_for = waited_for[_nodes(trace)[root[waited_for]]]
-    begun = trace.start_ns[root[waited_for]]
+    of[host] = sweep.at(found.lane[host], trace.start_ns[host])
+    home = _home(found, sweep)
+    waited_for = host[(of[host] == NONE) & (found.lane[host] != home)]
+    waited_for = waited_for[_nodes(trace)[found.root[waited_for]]]
+    begun = trace.start_ns[found.root[waited_for]]
     of[waited_for] = sweep.at(np.full(len(begun), home), begun)
     of[event] = np.arange(len(event))
-    cause = np.where(found.launch != NONE, found.launch, found.operator)
-    work = np.flatnonzero(trace.on_device & (cause != NONE))
-    of[work] = of[cause[work]]
-    return of
+    return found.with_work(of)
 
 
-def _home(found: Attribution, lane: Ints, sweep: _Sweep) -> int:
+def _home(found: Attribution, sweep: _Sweep) -> int:
     """Return the lane of the thread that the runs are in, which waits for its backward passes."""
     if len(found.runs.rows):
-        return int(lane[found.runs.rows[0]])
+        return int(found.lane[found.runs.rows[0]])
     lanes = sweep.lanes()
     return lanes[0] if len(lanes) == 1 else NONE
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
-from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -15,7 +14,7 @@ from msgspec import Meta, Struct
 from ..intervals import NONE, Floats, Ints, number
 from ..trace import INSTANT, marks
 from . import tables
-from .attribution import Attribution, Mask
+from .attribution import Attribution, Mask, once
 
 _HOST_TYPES = (0, 2, 5)
 """What torch counts as the CPU: its device types CPU, MKLDNN and IDEEP."""
@@ -68,17 +67,9 @@ class Changes:
     """How many more there were, with a size or a device that makes no sense."""
 
 
-_known: WeakKeyDictionary[Attribution, Changes] = WeakKeyDictionary()
-
-
+@once
 def changes(found: Attribution) -> Changes:
     """Return what a trace tells of memory, read once for all figures."""
-    if found not in _known:
-        _known[found] = _changes(found)
-    return _known[found]
-
-
-def _changes(found: Attribution) -> Changes:
     trace = found.trace
     told = _decoded(found, "[memory]", _Change)
     # A device without a number could not be told from the host.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from ..errors import TprofileError
 from ..intervals import NONE, Floats, Ints, Nesting, nest, number
 from ..trace import Trace, encode, marks
 from ..trace.marks import Module
-from .attribution import Attribution, kernel_starts
+from .attribution import Attribution, kernel_starts, once
 from .backward import ENGINE, forward
 from .doubts import unmatched_launches
 
@@ -53,19 +52,6 @@ class Calls:
 
     def __len__(self) -> int:
         return len(self.event)
-
-
-_known: WeakKeyDictionary[Attribution, Calls] = WeakKeyDictionary()
-
-
-def calls(found: Attribution) -> Calls:
-    """Return the calls of modules, worked out once for all figures.
-
-    They come from marks that our recorder left, else from torch's record of Python's functions.
-    """
-    if found not in _known:
-        _known[found] = _calls(found)
-    return _known[found]
 
 
 def module_of(found: Attribution) -> Ints:
@@ -144,7 +130,12 @@ def by_module(found: Attribution, table: Ints) -> tuple[Ints, np.ndarray]:
     return np.where(code != NONE, code, len(seen.labels)), np.array([*seen.labels, ""], object)
 
 
-def _calls(found: Attribution) -> Calls:
+@once
+def calls(found: Attribution) -> Calls:
+    """Return the calls of modules, worked out once for all figures.
+
+    They come from marks that our recorder left, else from torch's record of Python's functions.
+    """
     trace = found.trace
     said = [marks.parse_module(name) for name in trace.names]
     event = _named(trace, "cpu_op", said)
@@ -153,8 +144,7 @@ def _calls(found: Attribution) -> Calls:
         event = _named(trace, "python_function", [_torchs(name) for name in trace.names])
     if found.runs.source == "marks":
         event = event[found.run[event] != NONE]
-    lane = number(trace.process, trace.thread)
-    nesting = nest(lane[event], trace.start_ns[event], trace.end_ns[event])
+    nesting = nest(found.lane[event], trace.start_ns[event], trace.end_ns[event])
     if not ours:
         said = _nested(trace, event, nesting)
     # The first calls come first: events stand in the order of their starts.
@@ -166,8 +156,8 @@ def _calls(found: Attribution) -> Calls:
     module = code[trace.name[event]]
     _, at = np.unique(index, return_index=True)
     types = [one.type for one in told.values()]
-    of, ahead = _causes(found, lane, event, nesting), forward(found)
-    node, bare = _rerun(trace, lane, event, nesting, ahead)
+    of, ahead = _causes(found, event, nesting), forward(found)
+    node, bare = _rerun(trace, found.lane, event, nesting, ahead)
     return Calls(
         labels=tuple(labels),
         types=tuple(types[i] for i in at.tolist()),
@@ -221,31 +211,24 @@ def _labels(told: list[Module]) -> list[str]:
     return short
 
 
-def _causes(found: Attribution, lane: Ints, event: Ints, nesting: Nesting) -> Ints:
+def _causes(found: Attribution, event: Ints, nesting: Nesting) -> Ints:
     """Return for each event of the trace the innermost call that it was caused in, or `NONE`."""
     trace = found.trace
     of = np.full(len(trace), NONE)
     if not len(event):
         return of
-    # A runtime call can bear another thread than the operator that it stands in.
-    root = np.arange(len(trace))
-    root[found.table] = found.table[found.nesting.root]
     host = np.flatnonzero(~trace.on_device)
-    of[host] = _innermost(trace, event, nesting, host, lane[event], lane[root[host]])
+    of[host] = _innermost(trace, event, nesting, host, found.lane)
     of[event] = np.arange(len(event))
-    cause = np.where(found.launch != NONE, found.launch, found.operator)
-    work = np.flatnonzero(trace.on_device & (cause != NONE))
-    of[work] = of[cause[work]]
-    return of
+    return found.with_work(of)
 
 
-def _innermost(
-    trace: Trace, event: Ints, nesting: Nesting, host: Ints, lane: Ints, of_host: Ints
-) -> Ints:
+def _innermost(trace: Trace, event: Ints, nesting: Nesting, host: Ints, lane: Ints) -> Ints:
     """Return the innermost call in which each host event begins."""
     start, end = trace.start_ns, trace.end_ns
     walk = np.argsort(nesting.position)
-    lanes, rows = np.r_[lane[walk], of_host], np.r_[event[walk], host]
+    rows = np.r_[event[walk], host]
+    lanes = lane[rows]
     call = np.arange(len(rows)) < len(walk)
     # At one moment a call comes before what it holds, and an outer call before an inner one.
     order = np.lexsort((~call, start[rows], lanes))
@@ -253,7 +236,7 @@ def _innermost(
     last = np.empty(len(rows), np.int64)
     last[order] = place
     last = last[len(walk) :]
-    at = np.where((last != NONE) & (lanes[last] == of_host), walk[last], NONE)
+    at = np.where((last != NONE) & (lanes[last] == lane[host]), walk[last], NONE)
 
     def outside() -> Ints:
         open_ = np.flatnonzero(at != NONE)

@@ -25,7 +25,7 @@ from .kernel_names import (
     work_kinds,
 )
 from .limits import Limits, limits
-from .tables import device_names, texts
+from .tables import device_names, device_units, texts
 
 __all__ = ["Roofline", "compute_heavy", "matrix_work", "roofline"]
 
@@ -226,16 +226,8 @@ def arithmetic(dtype: str, tensor: int, matrix: bool, tf32: bool) -> tuple[str, 
 
 def device_limits(found: Attribution) -> dict[int, Limits]:
     """Return the limits of the devices of a trace that are known, by index."""
-    known = found.trace.header.get("deviceProperties")
-    units = {
-        one.get("id"): one.get("numSms")
-        for one in (known if isinstance(known, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("id"), int)
-    }
-    told = {
-        index: limits(name, units[index] if isinstance(units.get(index), int) else None)
-        for index, name in device_names(found).items()
-    }
+    units = device_units(found)
+    told = {index: limits(name, units.get(index)) for index, name in device_names(found).items()}
     return {index: one for index, one in told.items() if one is not None}
 
 

@@ -153,9 +153,8 @@ def _threads(
     trace = found.trace
     if not len(events):
         return (), events
-    # A runtime call may bear another number of the thread than the operator that it stands in.
-    at = climb(found.parent, events, found.parent != NONE)
-    codes = number(trace.process[at], trace.thread[at])
+    at = found.root[events]
+    codes = number(found.lane[events])
     _, first = np.unique(codes, return_index=True)
     time = np.bincount(codes[outermost], trace.duration_ns[events[outermost]], len(first))
     process, thread = trace.process[at[first]], trace.thread[at[first]]

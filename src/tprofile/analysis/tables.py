@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -246,7 +247,7 @@ def runs(found: Attribution) -> pd.DataFrame:
     )
     worked = bool(found.work.any())
     if worked:
-        frame["device_busy_us"] = _busy(found).max(axis=1) / 1000
+        frame["device_busy_us"] = busy(found).max(axis=1) / 1000
     delimiters = np.zeros(len(trace), bool)
     delimiters[found.runs.rows] = True
     counted = found.counted & (found.run != NONE) & ~delimiters
@@ -267,7 +268,7 @@ def _launches(found: Attribution) -> Ints:
     return np.bincount(run[run != NONE], minlength=len(found.runs))
 
 
-def _busy(found: Attribution, *categories: str) -> Ints:
+def busy(found: Attribution, *categories: str) -> Ints:
     """Return nanoseconds of work by run and device, over the devices in ascending order.
 
     What counts is when the work was done: work that goes on after its run has ended (steps that
@@ -304,34 +305,47 @@ def devices(found: Attribution, wall_us: float | None) -> pd.DataFrame:
     known = runs(found)["device_busy_us"].notna().to_numpy() & ~apart
 
     def per_run(*categories: str) -> Floats:
-        told = _busy(found, *categories)[known]
+        told = busy(found, *categories)[known]
         return np.median(told, axis=0) / 1000 if len(told) else np.full(len(numbers), np.nan)
 
-    busy = per_run() if len(numbers) else np.zeros(0)
+    worked = per_run() if len(numbers) else np.zeros(0)
     return pd.DataFrame(
         {
             "device": numbers,
             "name": texts(names.get(int(i)) for i in numbers),
-            "busy_us": busy,
-            "busy_fraction": np.minimum(busy / wall_us, 1) if wall_us else np.nan,
-            "kernels_us": per_run("kernel") if len(numbers) else busy,
-            "copies_us": per_run("gpu_memcpy", "gpu_memset") if len(numbers) else busy,
+            "busy_us": worked,
+            "busy_fraction": np.minimum(worked / wall_us, 1) if wall_us else np.nan,
+            "kernels_us": per_run("kernel") if len(numbers) else worked,
+            "copies_us": per_run("gpu_memcpy", "gpu_memset") if len(numbers) else worked,
         }
     )
 
 
+def device_properties(found: Attribution) -> dict[int, dict[str, Any]]:
+    """Return what the trace says of each device, by index, unchecked."""
+    known = found.trace.header.get("deviceProperties")
+    return {
+        one["id"]: one
+        for one in (known if isinstance(known, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("id"), int)
+    }
+
+
 def device_names(found: Attribution) -> dict[int, str]:
     """Return the names of the devices that the trace knows, by index."""
-    known = found.trace.header.get("deviceProperties")
-    if not isinstance(known, list):
-        return {}
     return {
-        one["id"]: one["name"]
-        for one in known
-        if isinstance(one, dict)
-        and isinstance(one.get("id"), int)
-        and isinstance(one.get("name"), str)
-        and one["name"].strip()
+        index: one["name"]
+        for index, one in device_properties(found).items()
+        if isinstance(one.get("name"), str) and one["name"].strip()
+    }
+
+
+def device_units(found: Attribution) -> dict[int, int]:
+    """Return how many multiprocessors the devices have of which the trace says it, by index."""
+    return {
+        index: one["numSms"]
+        for index, one in device_properties(found).items()
+        if isinstance(one.get("numSms"), int) and one["numSms"] > 0
     }
 
 

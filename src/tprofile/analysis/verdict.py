@@ -9,7 +9,7 @@ import numpy as np
 
 from ..intervals import NONE, union
 from .attribution import Attribution, Mask
-from .idle import CAUSES, Idle, busiest, idle, lanes
+from .idle import CAUSES, Idle, busiest, idle
 from .roofline import compute_heavy
 from .tables import runs_apart
 
@@ -64,8 +64,11 @@ def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str
 
 def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
     trace = found.trace
-    rows = np.flatnonzero(found.work & (found.run != NONE) & (trace.device == busiest(found)))
-    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    rows = np.flatnonzero(found.work & (trace.device == busiest(found)))
+    which, run = found.runs.overlapping(trace.start_ns[rows], trace.end_ns[rows])
+    rows = rows[which]
+    start = np.maximum(trace.start_ns[rows], found.runs.start_ns[run])
+    end = np.minimum(trace.end_ns[rows], found.runs.end_ns[run])
 
     def part(which: Mask) -> float:
         """Return the part of the busy time in which at least one of these ran."""
@@ -104,14 +107,12 @@ def _unseen(found: Attribution) -> float:
 
     torch records those of one thread, unless it is asked for all, as our own recorder does.
     """
-    trace, table = found.trace, found.table
+    trace = found.trace
     rows = np.flatnonzero(found.work & (found.run != NONE) & (found.launch != NONE))
     if trace.recorded.profiled is not None or not len(rows):
         return 0.0
-    lane = np.full(len(trace), NONE)
-    lane[table] = lanes(found, table)
-    seen = np.unique(lane[trace.category_is("cpu_op", "user_annotation")])
-    unseen = ~np.isin(lane[found.launch[rows]], seen)
+    seen = np.unique(found.lane[trace.category_is("cpu_op", "user_annotation")])
+    unseen = ~np.isin(found.lane[found.launch[rows]], seen)
     # With no operator at all there is nothing that could be missing: code without torch.
     return 0.0 if unseen.all() else float(unseen.mean())
 

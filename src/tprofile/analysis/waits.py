@@ -7,13 +7,14 @@ import re
 import numpy as np
 
 from ..intervals import NONE
-from .attribution import Attribution, Mask
+from .attribution import Attribution, Mask, once
 
 _WAITS = re.compile(
     r"(cuda|hip|cu)((Device|Ctx|Stream|Event)Synchronize|Memcpy(?!\w*Async))\w*"
 ).fullmatch
 
 
+@once
 def waits(found: Attribution) -> Mask:
     """Mark the user's calls that return only when a device has done something.
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...intervals import NONE, Ints, nest, number, union
+from ...intervals import NONE, Ints, nest, union
 from ...units import duration
 from ..finding import Finding
 from ..startup import AUTOTUNING, COMPILATION, costing
-from .context import LEAST, Context, launched_in
-
-_REGION = "Torch-Compiled Region"
+from .context import LEAST, Context
 
 
 def graph_breaks(seen: Context) -> list[Finding]:
@@ -20,18 +18,16 @@ def graph_breaks(seen: Context) -> list[Finding]:
     region is inside the other's.
     """
     trace = seen.found.trace
-    rows = seen.host[trace.name_is(lambda n: n.startswith(_REGION))[seen.host]]
+    rows = seen.called("Torch-Compiled Region")
     if not len(rows):
         return []
-    lane = number(trace.process[rows], trace.thread[rows])
-    around = nest(lane, trace.start_ns[rows], trace.end_ns[rows]).parent
-    inner = around != NONE
+    nesting = nest(seen.found.lane[rows], trace.start_ns[rows], trace.end_ns[rows])
+    inner = nesting.parent != NONE
     broken = rows[inner]
     count = seen.each(broken)
     if not len(broken):
         return []
-    root = _roots(around)
-    outer = np.unique(root[inner])
+    outer = np.unique(nesting.root[inner])
     whole = seen.of(rows[outer])
     calls = seen.each(rows[outer])
     breaks = count / calls
@@ -62,20 +58,13 @@ def graph_breaks(seen: Context) -> list[Finding]:
     ]
 
 
-def _roots(parent: Ints) -> Ints:
-    root = np.where(parent == NONE, np.arange(len(parent)), parent)
-    while (above := root[root]).tolist() != root.tolist():
-        root = above
-    return root
-
-
 def _gain(seen: Context, regions: Ints, pieces: float) -> float:
     """Return the most that whole calls could save: waits of the device, and kernels not fused."""
     profiled = seen.summary.profiled_wall_us or seen.wall_us
     host = min(seen.of(regions) / profiled, 1.0) * seen.wall_us
     trace = seen.found.trace
     fused = trace.name_is(lambda name: name.startswith("triton"))[seen.work]
-    inside = launched_in(seen, seen.work, regions)
+    inside = seen.launched_in(seen.work, regions)
     # What one kernel could do is now done by as many as there are pieces.
     apart = seen.of(seen.work[fused & inside]) * (1 - 1 / pieces)
     return min(min(host, seen.idle_us) + apart, seen.wall_us)

@@ -13,6 +13,7 @@ from .. import tables
 from ..attribution import Attribution, Mask
 from ..doubts import short
 from ..idle import Idle
+from ..lines import line_of
 from ..summary import Summary
 
 LEAST = 0.05
@@ -70,8 +71,6 @@ class Context:
     @cached_property
     def line(self) -> Ints:
         """Line of the cell of every event, or `NONE`."""
-        from ..lines import line_of
-
         return line_of(self.found)
 
     @cached_property
@@ -85,6 +84,17 @@ class Context:
         """The host events of the runs that count, in the order of their start."""
         found = self.found
         return np.flatnonzero(found.counted & (found.run >= self.apart))
+
+    def called(self, beginning: str) -> Ints:
+        """Return the host events of the runs that count whose names begin so."""
+        named = self.found.trace.name_is(lambda name: name.startswith(beginning))
+        return self.host[named[self.host]]
+
+    def launched_in(self, work: Ints, events: Ints) -> Mask:
+        """Mark those of the device work that are launched inside any of the host events."""
+        inside = np.zeros(len(self.found.trace), bool)
+        inside[events] = True
+        return self.found.launched_inside(inside)[work]
 
     def mean(self, values: Ints | Floats, run: Ints) -> float:
         """Return the sum of values per run."""
@@ -114,15 +124,13 @@ class Context:
         operator = trace.category_is("cpu_op") & self.found.counted
         entry = np.where(operator, np.arange(len(trace)), NONE)
         # Level by level: the entry of an operator inside another one is that one's.
-        above = climb(
-            self.found.parent, _above(self.found.parent, np.arange(len(trace))), ~operator
-        )
+        above = climb(self.found.parent, self.found.parent, ~operator)
         while (inner := above != NONE).any():
             entry = np.where(inner, above, entry)
             above = np.where(inner, above[np.maximum(above, 0)], NONE)
         return entry
 
-    def entry(self, rows: Ints) -> Ints:
+    def entry(self, rows: Ints | int) -> Ints:
         """Return the outermost operator around each event: what the code called; or `NONE`."""
         return self._entry[rows]
 
@@ -141,15 +149,11 @@ class Context:
 
     def where(self, row: int, last: str | None = None) -> tuple[str, int | None]:
         """Return how a person finds an event, and its line: "line 4 · aten::item → aten::copy_"."""
-        entry, line = int(self.entry(np.array([row]))[0]), int(self.line[row])
+        entry, line = int(self.entry(row)), int(self.line[row])
         names = [short(self.name(entry))] if entry not in (NONE, row) else []
         names.append(short(self.name(row)) if last is None else last)
         told = " → ".join(dict.fromkeys(names))
         return (f"line {line} · {told}", line) if line != NONE else (told, None)
-
-
-def _above(parent: Ints, rows: Ints) -> Ints:
-    return parent[rows]
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
@@ -157,19 +161,3 @@ def listed(names: Iterable[str], most: int = 3) -> str:
     every = list(dict.fromkeys(names))
     more = len(every) - most
     return ", ".join(map(short, every[:most])) + (f" and {more} more" if more > 0 else "")
-
-
-def mask(n: int, rows: Ints) -> Mask:
-    """Mark rows."""
-    marked = np.zeros(n, bool)
-    marked[rows] = True
-    return marked
-
-
-def launched_in(seen: Context, work: Ints, events: Ints) -> Mask:
-    """Mark the device work that is launched inside any of these host events."""
-    found = seen.found
-    covered = np.zeros(len(found.trace), bool)
-    covered[found.table] = found.nesting.covered(mask(len(found.trace), events)[found.table])
-    cause = np.where(found.launch[work] != NONE, found.launch[work], found.operator[work])
-    return covered[cause] & (cause != NONE)

@@ -8,7 +8,7 @@ from ...intervals import NONE, Ints, measure, merge
 from ...units import duration
 from ..finding import Finding
 from ..startup import MEMORY, costing, startup
-from .context import LAUNCH_US, LEAST, Context, launched_in
+from .context import LAUNCH_US, LEAST, Context
 
 _STARTUP_PART = 0.2
 
@@ -97,10 +97,10 @@ def _gain(seen: Context, rows: Ints, time: float) -> float:
 def for_loop_optimizer(seen: Context) -> list[Finding]:
     """An optimizer that goes through the parameters one by one."""
     trace = seen.found.trace
-    steps = seen.host[trace.name_is(lambda n: n.startswith("Optimizer.step"))[seen.host]]
+    steps = seen.called("Optimizer.step")
     if not len(steps):
         return []
-    inside = launched_in(seen, seen.work, steps)
+    inside = seen.launched_in(seen.work, steps)
     kernels = seen.work[inside & trace.category_is("kernel")[seen.work]]
     single = kernels[~trace.name_is(lambda n: "multi_tensor_apply" in n or "triton" in n)[kernels]]
     per_step = len(single) / len(steps)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...intervals import NONE, Ints
+from ...intervals import NONE, Ints, measure, merge, nest
 from ...units import duration
 from ..doubts import GRAPH_LAUNCH, short
 from ..finding import Finding
-from ..idle import CAUSES
+from ..idle import CAUSES, loads_data
+from ..lines import line_marks
 from ..waits import waits
-from .context import LAUNCH_US, LEAST, SLOWEST, Context, launched_in
+from .context import LAUNCH_US, LEAST, SLOWEST, Context
 from .transfers import pageable
 
 _SYNC, _OVERHEAD, _PYTHON = range(len(CAUSES))
@@ -54,9 +55,7 @@ def small_kernels(seen: Context) -> list[Finding]:
     operator = found.operator[brief]
     row = seen.most(np.where(operator != NONE, operator, brief))
     where, line = seen.where(row)
-    compiled = found.trace.name_is(lambda name: name.startswith("Torch-Compiled Region"))
-    regions = seen.host[compiled[seen.host]]
-    if launched_in(seen, brief, regions).mean() > 0.5:
+    if seen.launched_in(brief, seen.called("Torch-Compiled Region")).mean() > 0.5:
         advice = (
             'Compile with torch.compile(..., mode="reduce-overhead"), which launches all kernels '
             "of a call at once as a CUDA graph, or give each call more to do (a larger batch)."
@@ -81,7 +80,7 @@ def small_kernels(seen: Context) -> list[Finding]:
             gain_us=gain,
             where=where,
             line=line,
-            label=f"{seen.each(brief):,.0f} small kernels",
+            label=f"{count:,.0f} small kernels",
         )
     ]
 
@@ -99,16 +98,16 @@ def _by_python(seen: Context) -> np.ndarray:
 def host_gap(seen: Context) -> list[Finding]:
     """The device idles while the host works outside torch."""
     gaps = seen.gaps
-    python = np.flatnonzero(_by_python(seen) & (gaps.run >= seen.apart))
-    length = _length(seen)
+    by_python, length = _by_python(seen), _length(seen)
+    python = np.flatnonzero(by_python & (gaps.run >= seen.apart))
     total = length[python].sum() / 1000 / max(seen.runs, 1)
     if not len(python) or total * seen.slowed < _PYTHON_PART * seen.wall_us:
         return []
-    others = seen.mean(np.where(_by_python(seen), 0, length), gaps.run) / 1000
+    others = np.where(by_python, 0, length)
     gain = total * seen.stretch
-    if total > others:
+    if total > seen.mean(others, gaps.run) / 1000:
         # Where that is what there is, what follows each of the stretches may go with it.
-        least = seen.least(np.where(_by_python(seen), 0, length), gaps.run) / 1000
+        least = seen.least(others, gaps.run) / 1000
         gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
     gain = min(gain, seen.wall_us)
     count = len(python) / max(seen.runs, 1)
@@ -153,7 +152,7 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
         trace.category_is("user_annotation") & found.counted & (found.run != NONE)
     )
     rows = rows[~trace.name_is(lambda name: name.startswith("ProfilerStep"))[rows]]
-    lines = line_rows(seen)
+    lines = line_marks(found)
     candidates = np.r_[lines, rows]
     overlap = np.zeros(len(candidates), np.int64)
     for start, end in zip(
@@ -165,11 +164,11 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
             0,
         )
     whole = int((gaps.end_ns - gaps.start_ns)[stretches].sum())
-    loads = trace.name_is(lambda name: name.startswith("enumerate(DataLoader)"))
+    loads = trace.name_is(loads_data)
     loader = bool(overlap[loads[candidates]].sum() > whole / 2)
     line = None
     if len(lines):
-        by_line = np.bincount(seen.line[lines], own_overlap(seen, lines, stretches))
+        by_line = np.bincount(seen.line[lines], _own_overlap(seen, lines, stretches))
         line = int(np.argmax(by_line)) if by_line.any() else None
     names, at = np.unique(trace.name[rows], return_inverse=True)
     by_name = np.bincount(at, overlap[len(lines) :], len(names))
@@ -188,17 +187,8 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
     return f"line {line}" + (f" · {note}" if note.startswith("in ") else ""), line, loader
 
 
-def line_rows(seen: Context) -> Ints:
-    """Return the marks of the cell's lines."""
-    from ..lines import line_marks
-
-    return line_marks(seen.found)
-
-
-def own_overlap(seen: Context, lines: Ints, stretches: Ints) -> Ints:
+def _own_overlap(seen: Context, lines: Ints, stretches: Ints) -> Ints:
     """Return how much of the stretches each mark of a line covers, less the marks inside it."""
-    from ...intervals import measure, merge, nest
-
     trace, gaps = seen.found.trace, seen.gaps
     begin, end = merge(gaps.start_ns[stretches], gaps.end_ns[stretches])
     total = measure(begin, end, trace.start_ns[lines], trace.end_ns[lines])
@@ -226,21 +216,14 @@ def sync(seen: Context) -> list[Finding]:
     waited = gaps.wait[owned]
     every = seen.host[waits(found)[seen.host]]
     row = seen.most(waited, gaps.by_cause_ns[owned, _SYNC])
-    same = every[
-        (seen.entry(every) == NONE)
-        if seen.entry(np.array([row]))[0] == NONE
-        else _same(seen, every, row)
-    ]
+    entered = int(seen.entry(row))
+    same = every[(seen.entry(every) == NONE) if entered == NONE else _same(seen, every, row)]
     count = len(waited) / max(seen.runs, 1)
     where, line = seen.where(row)
     python = seen.mean(gaps.by_cause_ns[:, _PYTHON], gaps.run) / 1000 * seen.slowed
     read = seen.work[np.isin(found.launch[seen.work], every)]
     gain = max(seen.idle_us - python, idle_us * seen.slowed) + seen.of(read)
-    called = (
-        seen.name(int(seen.entry(np.array([row]))[0]))
-        if seen.entry(np.array([row]))[0] != NONE
-        else seen.name(row)
-    )
+    called = seen.name(row if entered == NONE else entered)
     times = f"{count:,.0f} wait{'' if count == 1 else 's'}"
     return [
         Finding(
@@ -265,7 +248,7 @@ def sync(seen: Context) -> list[Finding]:
 def _same(seen: Context, rows: Ints, row: int) -> np.ndarray:
     """Mark those of the same line and outermost operator."""
     trace = seen.found.trace
-    entry, one = seen.entry(rows), int(seen.entry(np.array([row]))[0])
+    entry, one = seen.entry(rows), int(seen.entry(row))
     return (
         (entry != NONE)
         & (trace.name[np.maximum(entry, 0)] == trace.name[one])

@@ -13,8 +13,9 @@ from ..attribution import Mask
 from ..doubts import short
 from ..finding import Finding
 from ..kernel_names import matrix_work, per_name, tensor_core
+from ..tables import device_properties, device_units
 from ..verdict import COLLECTIVE
-from .context import LAUNCH_US, LEAST, Context, launched_in, listed
+from .context import LAUNCH_US, LEAST, Context, listed
 
 _DEVICE_BOUND = 0.65
 """Below this part of a run the device waits, and shorter kernels would only make it wait longer."""
@@ -55,8 +56,10 @@ def fusion(seen: Context) -> list[Finding]:
     if not _device_bound(seen):
         return []
     trace, rows = seen.found.trace, _by_stream(seen)
-    pointwise = trace.name_is(_POINTWISE)[rows] & ~_in_optimizer(seen, rows)
-    chained = pointwise | (trace.name_is(_REDUCTION)[rows] & ~_in_optimizer(seen, rows))
+    # What an optimizer does by the parameter is told of by itself.
+    others = ~seen.launched_in(rows, seen.called("Optimizer."))
+    pointwise = trace.name_is(_POINTWISE)[rows] & others
+    chained = pointwise | (trace.name_is(_REDUCTION)[rows] & others)
     # One kernel goes over tensors of one size: what works on another one begins a new chain.
     size = np.zeros(len(rows), np.int64)
     size[chained] = _elements(seen, rows[chained])
@@ -123,12 +126,6 @@ def _called(seen: Context, row: int) -> str:
     return seen.name(operator) if operator != NONE else seen.name(row)
 
 
-def _in_optimizer(seen: Context, rows: Ints) -> Mask:
-    """Mark the work that an optimizer launched."""
-    steps = seen.found.trace.name_is(lambda name: name.startswith("Optimizer."))
-    return launched_in(seen, rows, seen.host[steps[seen.host]])
-
-
 def tensor_cores(seen: Context) -> list[Finding]:
     """Matrix products in a precision that the tensor cores do not compute in, or slowly."""
     found, trace = seen.found, seen.found.trace
@@ -192,18 +189,14 @@ def tensor_cores(seen: Context) -> list[Finding]:
 
 def _has_tensor_cores(seen: Context) -> bool:
     """Tell whether the device is known to compute float32 products in TF32."""
-    known = seen.found.trace.header.get("deviceProperties")
-    return isinstance(known, list) and any(
-        isinstance(one, dict) and one.get("id") == seen.gaps.device
-        and isinstance(one.get("computeMajor"), int) and one["computeMajor"] >= 8
-        for one in known
-    )  # fmt: skip
+    major = device_properties(seen.found).get(seen.gaps.device, {}).get("computeMajor")
+    return isinstance(major, int) and major >= 8
 
 
 def low_occupancy(seen: Context) -> list[Finding]:
     """Long kernels with fewer blocks than the device has multiprocessors."""
     trace = seen.found.trace
-    units = _multiprocessors(seen)
+    units = device_units(seen.found).get(seen.gaps.device)
     if units is None:
         return []
     rows = seen.work[trace.category_is("kernel")[seen.work]]
@@ -246,15 +239,6 @@ def low_occupancy(seen: Context) -> list[Finding]:
 
 def _product(grid: list[int] | None) -> float:
     return float(np.prod(grid)) if grid else float("nan")
-
-
-def _multiprocessors(seen: Context) -> int | None:
-    known = seen.found.trace.header.get("deviceProperties")
-    for one in known if isinstance(known, list) else []:
-        if isinstance(one, dict) and one.get("id") == seen.gaps.device:
-            count = one.get("numSms")
-            return count if isinstance(count, int) and count > 0 else None
-    return None
 
 
 def layout_copies(seen: Context) -> list[Finding]:
