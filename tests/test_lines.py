@@ -582,6 +582,49 @@ def profiled(shell: Any, options: str, body: str) -> tprofile.Profile:
     return shell.user_ns["_tprofile"]
 
 
+TINY = """a = torch.zeros(3)
+for i in range(1500):
+    a.add_(1)
+    a.mul_(1); a.sub_(1)
+    if i % 2:
+        a.neg_()
+    else:
+        a.abs_()
+    try:
+        a.sgn_() if i % 5 else 1 / 0
+    except ZeroDivisionError:
+        a.sqrt_()
+a.exp_()"""
+
+
+INSIDE = ("aten::fill_", "aten::zero_", "aten::copy_")
+"""What torch calls in these of its own accord."""
+
+
+def test_every_operator_is_in_the_statement_that_called_it(shell: Any) -> None:
+    # GIVEN operators as short as there are, of which each has its line
+    one = profiled(shell, "-w 1 -r 2", TINY)
+    found = one.operators_by("line")
+    told = {
+        row["name"].removeprefix("aten::"): (int(row["line"].split()[1].rstrip(":")), row["calls"])
+        for row in found.to_dict("records")
+        if row["name"].endswith("_") and row["name"] not in INSIDE
+    }
+    assert told == {
+        "add_": (4, 3000), "mul_": (5, 3000), "sub_": (5, 3000), "neg_": (7, 1500),
+        "abs_": (9, 1500), "sgn_": (11, 2400), "sqrt_": (13, 600), "exp_": (14, 2),
+    }  # fmt: skip
+    # AND each of them has one.
+    names = found["name"][found["name"].str.removeprefix("aten::").isin(list(told))]
+    assert sorted(names) == sorted(f"aten::{name}" for name in told)
+    calls = dict(zip(one.lines["line"], one.lines["calls"], strict=True))
+    assert calls == {
+        2: 2, 3: 2, 4: 3000, 5: 6000, 6: 3000, 7: 1500, 9: 1500, 10: 3000, 11: 3000, 13: 600, 14: 2,
+    }  # fmt: skip
+    # AND what ties the clocks is gone
+    assert not one.events["name"].str.startswith("tprofile::clock").any()
+
+
 CELL = """w = torch.ones(8, 8, requires_grad=True)
 
 for i in range(3):
@@ -615,13 +658,15 @@ def test_a_cell_of_a_shell(shell: Any) -> None:
     marks = one.events[one.events["name"].str.startswith("tprofile::line ")]
     own: dict[int, float] = defaultdict(float)
     stack: list[tuple[int, float]] = []
-    for name, start, duration in marks[["name", "start_us", "duration_us"]].itertuples(index=False):
+    for name, *times in marks[["name", "start_us", "duration_us"]].itertuples(index=False):
+        # In nanoseconds, in which one ends exactly where the next begins.
+        start, duration = (round(us * 1000) for us in times)
         while stack and stack[-1][1] <= start:
             stack.pop()
         number = int(name.split()[1])
-        own[number] += duration
+        own[number] += duration / 1000
         if stack:
-            own[stack[-1][0]] -= duration
+            own[stack[-1][0]] -= duration / 1000
         stack.append((number, start + duration))
     assert found["cpu_us"].tolist() == pytest.approx([own[line] for line in RAN])
     # AND operators are in the line that called them.

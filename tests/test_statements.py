@@ -1,4 +1,4 @@
-"""Marks around the statements of a cell, which change nothing of what it does."""
+"""Notes of the statements of a cell, which change nothing of what it does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import atexit
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -39,41 +39,52 @@ def shell(the_shell: Any) -> Iterator[Any]:
 
 
 class Log:
-    """Marks that say when they are entered and left, and break if they are entered twice."""
+    """Tells which statements began, and which have not ended."""
+
+    CLOCK_ID = 7
 
     def __init__(self) -> None:
         self.lines: list[int] = []
-        """In the order in which they were entered."""
-        self.open: list[int] = []
+        """In the order in which they began."""
+        self.open: list[tuple[int, int]] = []
+        """Depth and line of those that go on."""
         self.made = 0
 
-    def mark(self, line: int) -> Any:
+    def now(self) -> float:
+        return self.clock(self.CLOCK_ID)
+
+    def clock(self, which: int) -> float:
+        assert which == self.CLOCK_ID
+        return 0.5
+
+    def begins(self, line: int, depth: int) -> Callable[[float], None]:
         self.made += 1
-        return _Mark(self, line)
+
+        def take(now: float) -> None:
+            self._end(depth, now)
+            # What stands in others is begun while they go on.
+            assert [one for one, _ in self.open] == list(range(depth))
+            self.open.append((depth, line))
+            self.lines.append(line)
+
+        return take
+
+    def ends(self, depth: int) -> Callable[[float], None]:
+        return lambda now: self._end(depth, now)
+
+    def _end(self, depth: int, now: float) -> None:
+        assert now == 0.5
+        while self.open and self.open[-1][0] >= depth:
+            self.open.pop()
 
 
-class _Mark:
-    def __init__(self, log: Log, line: int) -> None:
-        self.log, self.line, self.inside = log, line, False
-
-    def __enter__(self) -> None:
-        assert not self.inside
-        self.inside = True
-        self.log.open.append(self.line)
-        self.log.lines.append(self.line)
-
-    def __exit__(self, *error: object) -> None:
-        self.inside = False
-        assert self.log.open.pop() == self.line
-
-
-def marked(shell: Any, text: str) -> tuple[Cell, Log]:
+def noted(shell: Any, text: str) -> tuple[Cell, Log]:
     log = Log()
-    return compile_cell(shell, text).marked(log.mark), log
+    return compile_cell(shell, text).noted(cast(Any, log)), log
 
 
 def lines(shell: Any, text: str) -> list[int]:
-    cell, log = marked(shell, text)
+    cell, log = noted(shell, text)
     cell.run()
     assert log.open == []
     return log.lines
@@ -147,7 +158,7 @@ def test_marks_around_awaits(shell: Any, text: str, expected: list[int]) -> None
 def test_a_mark_serves_one_statement_in_all_its_runs(shell: Any) -> None:
     # GIVEN a statement that a compiler copies: `finally` is reached in several ways
     text = "for i in range(4):\n    try:\n        if i == 1: continue\n    finally:\n        i"
-    cell, log = marked(shell, text)
+    cell, log = noted(shell, text)
     cell.run()
     cell.run()
     # THEN each has one mark, made when the cell was told to have any
@@ -159,7 +170,7 @@ def test_lines_are_those_the_user_sees(shell: Any) -> None:
     log = Log()
 
     def magic(line: str, body: str) -> None:
-        compile_cell(shell, body).marked(log.mark).run()
+        compile_cell(shell, body).noted(cast(Any, log)).run()
 
     shell.register_magic_function(magic, "cell", "marks")
     assert shell.run_cell("%%marks\n\n\nx = 1\n\ny = 2", store_history=True).success
@@ -204,16 +215,16 @@ def test_files_have_the_names_that_a_user_knows(shell: Any) -> None:
 
 
 def test_the_value_is_that_of_the_last_expression(shell: Any) -> None:
-    assert marked(shell, "x = 4\nx + 1")[0].run() == 5
-    assert marked(shell, "x = 4")[0].run() is None
-    assert marked(shell, "'text'")[0].run() == "text"
-    assert marked(shell, "import asyncio\nawait asyncio.sleep(0, 6)")[0].run() == 6
+    assert noted(shell, "x = 4\nx + 1")[0].run() == 5
+    assert noted(shell, "x = 4")[0].run() is None
+    assert noted(shell, "'text'")[0].run() == "text"
+    assert noted(shell, "import asyncio\nawait asyncio.sleep(0, 6)")[0].run() == 6
 
 
 def test_no_name_is_added(shell: Any) -> None:
     before = set(shell.user_ns)
-    marked(shell, "for x in range(2):\n    y = x\nwith open(__file__): pass\n3")
-    marked(shell, "for x in range(2):\n    y = x\nx")[0].run()
+    noted(shell, "for x in range(2):\n    y = x\nwith open(__file__): pass\n3")
+    noted(shell, "for x in range(2):\n    y = x\nx")[0].run()
     assert set(shell.user_ns) - before == {"x", "y"}
 
 
@@ -226,7 +237,7 @@ def test_functions_are_the_same_code_objects(shell: Any) -> None:
     )
     cell = compile_cell(shell, text)
     seen = []
-    for one in (cell, cell.marked(Log().mark)):
+    for one in (cell, cell.noted(cast(Any, Log()))):
         last = cast(Any, one.run())
         functions = [shell.user_ns[name] for name in ("f", "h", "k", "late")]
         functions += [shell.user_ns["A"].g, shell.user_ns["f"](), last]
@@ -270,7 +281,7 @@ def test_tracebacks_are_the_same(shell: Any, text: str) -> None:
     cell = compile_cell(shell, text)
     log = Log()
     told = []
-    for one in (cell, cell.marked(log.mark)):
+    for one in (cell, cell.noted(cast(Any, log))):
         with pytest.raises(Exception) as caught:  # noqa: PT011
             one.run()
         entries = [e for e in traceback.extract_tb(caught.value.__traceback__)
@@ -296,11 +307,9 @@ def nested(depth: int) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # Deeper than eight, all is part of the statement around it.
         (nested(7), [*range(1, 9)]),
-        (nested(12), [*range(1, 9)]),
-        # More than Python can nest with marks in it has none, but runs.
-        (nested(19), []),
+        # The most that Python can nest.
+        (nested(20), [*range(1, 22)]),
     ],
 )
 def test_cells_that_nest_deeply(shell: Any, text: str, expected: list[int]) -> None:
@@ -310,7 +319,9 @@ def test_cells_that_nest_deeply(shell: Any, text: str, expected: list[int]) -> N
 
 def test_a_long_chain_of_elif(shell: Any) -> None:
     branches = "".join(f"elif n == {i}:\n    x = {i}\n" for i in range(60))
-    assert lines(shell, f"n = 50\nif n == -1:\n    pass\n{branches}") == [1, 2, 4, 6, 8, 105]
+    tried = [2 * i + 4 for i in range(51)]
+    text = f"n = 50\nif n == -1:\n    pass\n{branches}"
+    assert lines(shell, text) == [1, 2, *tried, 105]
     assert shell.user_ns["x"] == 50
 
 
@@ -318,7 +329,7 @@ def test_a_long_chain_of_elif(shell: Any) -> None:
 def test_annotations_of_the_cell(shell: Any) -> None:
     cell = compile_cell(shell, "x: 1 + 1 = 3\nif x:\n    y: 2 + 2 = 'a'")
     seen = []
-    for one in (cell, cell.marked(Log().mark)):
+    for one in (cell, cell.noted(cast(Any, Log()))):
         shell.user_ns.pop("__annotations__", None)
         one.run()
         seen.append(shell.user_ns["__annotations__"])
@@ -403,7 +414,7 @@ def test_any_program_does_the_same(shell: Any, text: str) -> None:
     try:
         cell = compile_cell(shell, text)
         log = Log()
-        assert outcome(cell, shell) == outcome(cell.marked(log.mark), shell)
+        assert outcome(cell, shell) == outcome(cell.noted(cast(Any, log)), shell)
         assert log.open == []
     finally:
         shell.user_ns.clear()

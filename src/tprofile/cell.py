@@ -1,4 +1,4 @@
-"""Compile a cell once and run it as the notebook would, with marks around its lines if wanted."""
+"""Compile a cell once and run it as the notebook would, and note when its lines run if wanted."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import tokenize
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from inspect import CO_COROUTINE
 from io import StringIO
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .statements import Mark, MarkLine, Placeholders, first_line, has_mark, wrap
+from .statements import Placeholders, first_line, is_noted, noted
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+    from .trace.line_log import LineLog, Take
 
 _LINE_WITH_MAGIC = re.compile(r"\s*(.+=\s*)?%")
 _FOREIGN_LOOP = re.compile(r"different (event )?loop")
@@ -39,22 +41,30 @@ class _Codes:
 
     statements: CodeType | None
     expression: CodeType | None
-    mark: Mark | None = None
-    """Stands around the expression, whose code has no place for it."""
+    log: LineLog | None = None
+    begin: Take | None = None
+    """Notes that the expression begins, whose code has no place for it."""
+    end: Take | None = None
+    """Notes that all is done, or that an error has ended it."""
 
     @property
     def all(self) -> tuple[CodeType, ...]:
         return tuple(code for code in (self.statements, self.expression) if code is not None)
 
+    def note(self, take: Take | None) -> None:
+        """Note the time, where there is a log and a place in it."""
+        if self.log is not None and take is not None:
+            take(self.log.now())
+
 
 @dataclass(frozen=True, eq=False)
 class _Lines:
-    """The same with a place for a mark around each statement, at any depth."""
+    """The same with a place for a note at each statement, at any depth."""
 
     codes: _Codes
     placeholders: Placeholders
     expression_line: int | None
-    """Where the last expression begins; None where it has no mark."""
+    """Where the last expression begins; None where it is not noted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,16 +86,16 @@ class Cell:
     _lines: _Lines | None = field(repr=False)
     _shell: InteractiveShell = field(repr=False)
 
-    def marked(self, mark: MarkLine) -> Cell:
-        """Return the cell with `mark(line)` entered around each run of a statement.
+    def noted(self, log: LineLog) -> Cell:
+        """Return the cell with a log of when each of its statements begins and ends.
 
         Also of those inside loops, conditions and other compound statements, but not of those
         inside functions and classes, whose code objects are the same ones. A cell that nests more
-        than Python allows with marks in it is returned as it is.
+        than Python can compile with notes in it is returned as it is.
         """
         if self._lines is None:
             return self
-        return replace(self, _codes=_filled(self._lines, self._codes, mark))
+        return replace(self, _codes=_filled(self._lines, self._codes, log))
 
     def file_name(self, filename: str) -> str | None:
         """Return what a user calls a file that code is from: None for this cell itself."""
@@ -106,14 +116,15 @@ class Cell:
         codes = self._codes
         if any(code.co_flags & CO_COROUTINE for code in codes.all):
             return _run_in_own_loop(codes, scopes)
-        if codes.statements is not None:
-            eval(codes.statements, *scopes)
-        if codes.expression is None:
-            return None
-        if codes.mark is None:
+        try:
+            if codes.statements is not None:
+                eval(codes.statements, *scopes)
+            if codes.expression is None:
+                return None
+            codes.note(codes.begin)
             return eval(codes.expression, *scopes)
-        with codes.mark:
-            return eval(codes.expression, *scopes)
+        finally:
+            codes.note(codes.end)
 
 
 def compile_cell(
@@ -207,7 +218,7 @@ def _as_written(text: str, source: str) -> str:
 def _compile(
     compiler: Callable[..., CodeType], tree: ast.Module, filename: str
 ) -> tuple[_Codes, _Lines | None]:
-    """Compile a tree, and again with a place for marks; None where that nests too deeply."""
+    """Compile a tree, and again with a place for notes; None where that nests too deeply."""
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     # A notebook compiles statement by statement and so takes `__future__` imports anywhere.
     tree.body.sort(key=lambda node: getattr(node, "module", None) != "__future__")
@@ -224,18 +235,19 @@ def _compile(
     # What it has to warn of, the compiler has said.
     with suppress(SyntaxError, RecursionError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree.body = wrap(tree.body, placeholders)
-        at = first_line(last) if last is not None and has_mark(last) else None
+        tree.body = noted(tree.body, placeholders)
+        at = first_line(last) if last is not None and is_noted(last) else None
         return codes, _Lines(_Codes(statements(), expression), placeholders, at)
     return codes, None
 
 
-def _filled(lines: _Lines, plain: _Codes, mark: MarkLine) -> _Codes:
+def _filled(lines: _Lines, plain: _Codes, log: LineLog) -> _Codes:
     statements = lines.codes.statements
     if statements is not None and plain.statements is not None:
-        statements = lines.placeholders.fill(statements, plain.statements, mark)
+        statements = lines.placeholders.fill(statements, plain.statements, log)
     at = lines.expression_line
-    return _Codes(statements, lines.codes.expression, None if at is None else mark(at))
+    begin = None if at is None else log.begins(at, 0)
+    return _Codes(statements, lines.codes.expression, log, begin, log.ends(0))
 
 
 def _ends_with_semicolon(source: str) -> bool:
@@ -258,13 +270,16 @@ def _run_in_own_loop(codes: _Codes, scopes: tuple[dict[str, Any], ...]) -> objec
         nonlocal value, failure
         try:
             for code in codes.all:
-                with (codes.mark if code is codes.expression else None) or nullcontext():
-                    value = eval(code, *scopes)
-                    if code.co_flags & CO_COROUTINE:
-                        value = await value
+                if code is codes.expression:
+                    codes.note(codes.begin)
+                value = eval(code, *scopes)
+                if code.co_flags & CO_COROUTINE:
+                    value = await value
         # Handed over, not raised through the loop: its frames would stand in the traceback.
         except BaseException as error:
             failure = error
+        finally:
+            codes.note(codes.end)
 
     with _own_loop() as loop:
         interrupt: BaseException | None = None

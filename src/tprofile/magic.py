@@ -18,10 +18,10 @@ from .errors import TprofileError
 from .files import checked, whole_file
 from .output import Outputs
 from .progress import NotebookScreen, Progress, Screen, TerminalScreen
-from .statements import MarkLine
 
 if TYPE_CHECKING:
     from .result import Profile
+    from .trace.line_log import LineLog
 
 _PLANNED = ("warmup", "repeat", "once", "max_seconds", "cpu", "cuda", "shapes", "memory", "modules",
             "flops", "stack")  # fmt: skip
@@ -108,9 +108,9 @@ class _Value:
         __tracebackhide__ = True
         self.newest = self.cell.run()
 
-    def marked(self, mark: MarkLine) -> Callable[[], None]:
-        """Return what runs the cell with marks around its statements."""
-        cell = self.cell.marked(mark)
+    def noted(self, log: LineLog) -> Callable[[], None]:
+        """Return what runs the cell and notes when its statements run."""
+        cell = self.cell.noted(log)
 
         def run() -> None:
             __tracebackhide__ = True
@@ -159,7 +159,7 @@ def _run(
         stage=progress.stage,
         remark=lambda: watch.note(shell.user_ns),
         source=(value.cell.source, value.cell.first_line),
-        marked=value.marked,
+        noted=value.noted,
         file_name=value.cell.file_name,
     )
 

@@ -23,6 +23,8 @@ from .quiet import deferred_interrupt, profiler_lines_dropped
 from .stepping import Stepper, UserFiles, own_codes
 from .trace import Trace, marks
 from .trace.build import empty
+from .trace.line_log import LineLog
+from .trace.lines import with_lines
 from .trace.live import read_results
 from .trace.recorded import Line, Stopped
 
@@ -54,9 +56,8 @@ class Plan:
 Around = Callable[[bool], contextlib.AbstractContextManager[object]]
 
 
-Marked = Callable[[Callable[[int], Any]], Callable[[], object]]
-"""Returns the code of a run with a mark around each of its statements, given what makes the mark
-of a line."""
+Noted = Callable[[LineLog], Callable[[], object]]
+"""Returns the code of a run that logs when each of its statements runs."""
 
 
 def _nothing_around(last: bool) -> contextlib.AbstractContextManager[object]:
@@ -70,21 +71,21 @@ def record(
     before: Callable[[], object] | None = None,
     around: Around = _nothing_around,
     stage: Callable[[str], None] = lambda text: None,
-    marked: Marked | None = None,
+    noted: Noted | None = None,
     file_name: Callable[[str], str | None] = lambda filename: filename,
 ) -> tuple[Trace, BaseException | None]:
     """Make the runs of `plan`; return the Trace, and the error that ended them early, if any.
 
     `before` is called ahead of every run, and both happen inside `around(last)`, a context in which
     `last` says that no other run follows. Neither is timed or in the figures. `stage` is told what
-    is being done. `marked` gives what is run under the profiler in the place of `run`: the same
-    with marks of its lines. `file_name` is what a user calls a file of code, None for that of the
-    lines that `marked` marks.
+    is being done. `noted` gives what is run under the profiler in the place of `run`: the same
+    with notes of its lines. `file_name` is what a user calls a file of code, None for that of the
+    lines that are noted.
 
     An error, an interrupt included, ends the session: it is returned beside what was measured until
     then. Raises TprofileError where nothing can be profiled from the beginning.
     """
-    session = _Session(run, plan, before, around, stage, marked, file_name)
+    session = _Session(run, plan, before, around, stage, noted, file_name)
     try:
         session.warm_up()
         session.profile()
@@ -161,7 +162,7 @@ class _Session:
         before: Callable[[], object] | None,
         around: Around,
         stage: Callable[[str], None],
-        marked: Marked | None = None,
+        noted: Noted | None = None,
         file_name: Callable[[str], str | None] = lambda filename: filename,
     ) -> None:
         refuse_nested()
@@ -170,7 +171,8 @@ class _Session:
         self.profiler = _Profiler(plan)
         self.modules = ModuleMarks() if plan.modules else None
         self.stepper = _stepper(file_name) if plan.stack else None
-        self._marked = marked(_line_mark) if marked else run
+        self._log = LineLog()
+        self._noted = noted(self._log) if noted else None
         self._began = time.perf_counter()
         self._last_s = self.ran_s = 0.0
         self._conditions = Conditions()
@@ -220,30 +222,33 @@ class _Session:
             ran = True
 
     def _timed(self, last: bool, name: str = marks.RUN) -> float:
-        # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
-        mark = _mark if self.profiler.prepared else contextlib.nullcontext
         self.look()
-        run = self._marked if self.profiler.prepared else self._run
-        marked: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
-        if self.modules and self.profiler.prepared:
-            marked = self.modules.marked
+        run = self._run
         stepping: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
-        if self.stepper and self.profiler.prepared:
+        # No mark may be open while a profiler starts or stops, as one of the user's may in warm-up.
+        prepared = self.profiler.prepared
+        mark = _mark if prepared else contextlib.nullcontext
+        if prepared and self._noted:
+            run = self._noted
+        if prepared and self.stepper:
             stepping = self.stepper
         # Only the code itself is inside the clock and the mark: all else would be taken for it.
-        with self._around(last):
+        with self._around(last), contextlib.ExitStack() as settings:
             if self._before is not None:
                 with mark(marks.BEFORE):
                     self._before()
                     synchronize()
-            with marked():
-                begin = time.perf_counter()
-                with mark(name):
-                    with stepping:
-                        run()
-                    with mark(marks.SYNCHRONIZE):
-                        synchronize()
-                self._last_s = time.perf_counter() - begin
+            if prepared and self._noted:
+                settings.enter_context(self._log.between_readings(_mark))
+            if prepared and self.modules:
+                settings.enter_context(self.modules.marked())
+            begin = time.perf_counter()
+            with mark(name):
+                with stepping:
+                    run()
+                with mark(marks.SYNCHRONIZE):
+                    synchronize()
+            self._last_s = time.perf_counter() - begin
         if self._conditions.begun:
             self.ran_s += self._last_s
         return self._last_s
@@ -265,6 +270,7 @@ class _Session:
         """Return what was recorded, with what only this session knows."""
         plan, recorded = self._plan, self.profiler.recorded
         if recorded is not None:
+            recorded = with_lines(recorded, self._log)
             warmup = recorded.named(marks.WARMUP)
             recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded
             if not len(recorded.named(marks.RUN)):

@@ -1,48 +1,55 @@
-"""Wrap each statement of a cell in a mark, so that a trace tells its lines."""
+"""Put what notes the time ahead of each statement of a cell, so that a trace tells its lines."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from types import CodeType
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-Mark = AbstractContextManager[object]
-"""What stands around each run of a statement."""
-
-MarkLine = Callable[[int], Mark]
-"""Returns the mark of a statement that begins in the given line, for that statement alone."""
-
-_DEEPEST = 8
-"""How many marks are open at a time at most: Python nests 20 blocks in a code, the user's included.
-What stands deeper is part of the statement around it."""
-
-_ELIFS = 4
-"""How many of them may be of one chain of `elif`, each of which stands in the one before."""
+if TYPE_CHECKING:
+    from .trace.line_log import LineLog
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_LEAVING = (ast.Break, ast.Continue)
 
 
 class Placeholders:
-    """Constants that stand in code for its marks, until they are known.
+    """Constants that stand in code for what notes the time, until that is known.
 
-    A mark that the code looked up by name would be one more name among the user's.
+    What the code looked up by name would be one more name among the user's.
     """
 
     def __init__(self) -> None:
         self._key = uuid4().hex
-        self.lines: dict[str, int] = {}
-        """Line of the statement that each one stands for."""
+        self._known: dict[str, Callable[[LineLog], object]] = {}
 
-    def stand_in(self, statement: ast.stmt) -> ast.Constant:
-        """Return the constant that stands for the mark of a statement."""
-        text = f"tprofile {self._key} {len(self.lines)}"
-        self.lines[text] = first_line(statement)
-        return ast.copy_location(ast.Constant(text), statement)
+    def begin(self, statement: ast.stmt, depth: int) -> ast.stmt:
+        """Return a statement that will note that another begins, in `depth` others."""
+        line = first_line(statement)
+        return self._note(lambda log: log.begins(line, depth), statement)
 
-    def fill(self, code: CodeType, plain: CodeType, mark: MarkLine) -> CodeType:
-        """Return code that was compiled with placeholders, with marks in their places.
+    def end(self, statement: ast.stmt, depth: int) -> ast.stmt:
+        """Return a statement that will note that another has ended."""
+        return self._note(lambda log: log.ends(depth), statement)
+
+    def _note(self, take: Callable[[LineLog], object], at: ast.stmt) -> ast.stmt:
+        clock = self._constant("clock", lambda log: log.clock)
+        which = self._constant("which", lambda log: log.CLOCK_ID)
+        now = ast.Call(clock, [which], [])
+        note = ast.Expr(ast.Call(self._constant(str(len(self._known)), take), [now], []))
+        for node in ast.walk(note):
+            ast.copy_location(node, at)
+        return note
+
+    def _constant(self, name: str, tell: Callable[[LineLog], object]) -> ast.Constant:
+        text = f"tprofile {self._key} {name}"
+        self._known[text] = tell
+        return ast.Constant(text)
+
+    def fill(self, code: CodeType, plain: CodeType, log: LineLog) -> CodeType:
+        """Return code that was compiled with placeholders, which then notes the time in a log.
 
         The code of functions and classes becomes that of `plain`, the same statements compiled
         without placeholders: to torch.compile another object is another function.
@@ -52,8 +59,8 @@ class Placeholders:
             co_consts=tuple(
                 same.get(value, value)
                 if isinstance(value, CodeType)
-                else mark(self.lines[value])
-                if isinstance(value, str) and value in self.lines
+                else self._known[value](log)
+                if isinstance(value, str) and value in self._known
                 else value
                 for value in code.co_consts
             )
@@ -66,10 +73,10 @@ def first_line(statement: ast.stmt) -> int:
     return min([statement.lineno, *(one.lineno for one in above)])
 
 
-def has_mark(statement: ast.stmt) -> bool:
-    """Tell whether a statement can have a mark: not what a compiler reads and no code does.
+def is_noted(statement: ast.stmt) -> bool:
+    """Tell whether a statement is one that runs: not what a compiler reads and no code does.
 
-    In a mark, a text at the beginning would be no docstring, and an import from `__future__` no
+    Behind a note, a text at the beginning would be no docstring, and an import from `__future__` no
     longer at the beginning.
     """
     if isinstance(statement, ast.Expr):
@@ -79,40 +86,31 @@ def has_mark(statement: ast.stmt) -> bool:
     return not isinstance(statement, ast.Global | ast.Nonlocal)
 
 
-def wrap(statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0) -> list[ast.stmt]:
-    """Return statements each in `with PLACEHOLDER:`, those inside compound statements as well.
+def noted(statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0) -> list[ast.stmt]:
+    """Return statements with notes of when each begins, those inside compound ones as well.
 
-    Compound statements are changed in place. The bodies of functions and classes stay as they are.
+    One ends where the next begins, and the last has a note of its end. Compound statements are
+    changed in place. The bodies of functions and classes stay as they are.
     """
-    if depth == _DEEPEST:
-        return statements
-    return [_wrapped(one, placeholders, depth) if has_mark(one) else one for one in statements]
+    told: list[ast.stmt] = []
+    last = None
+    for one in statements:
+        if is_noted(one):
+            told.append(placeholders.begin(one, depth))
+            last = one
+            if isinstance(one, _LEAVING):
+                # What follows is the time of the loop.
+                told.append(placeholders.end(one, depth))
+                last = None
+        if not isinstance(one, _SCOPES):
+            _note_inner(one, placeholders, depth + 1)
+        told.append(one)
+    return told if last is None else [*told, placeholders.end(last, depth)]
 
 
-def _wrapped(statement: ast.stmt, placeholders: Placeholders, depth: int) -> ast.stmt:
-    mark = ast.withitem(context_expr=placeholders.stand_in(statement))
-    if not isinstance(statement, _SCOPES):
-        _wrap_inner(statement, placeholders, depth + 1)
-    return ast.copy_location(ast.With(items=[mark], body=[statement]), statement)
-
-
-def _wrap_inner(statement: ast.stmt, placeholders: Placeholders, depth: int) -> None:
+def _note_inner(statement: ast.stmt, placeholders: Placeholders, depth: int) -> None:
     parts = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
     for part in parts:
         for name in ("body", "orelse", "finalbody"):
-            inner = getattr(part, name, None)
-            if not inner:
-                continue
-            if name == "orelse" and depth >= _ELIFS and _is_elif(statement):
-                _wrap_inner(inner[0], placeholders, depth)
-            else:
-                setattr(part, name, wrap(inner, placeholders, depth))
-
-
-def _is_elif(statement: ast.stmt) -> bool:
-    """Tell whether a statement goes on with `elif`, or with an `else` that is nothing but `if`."""
-    return (
-        isinstance(statement, ast.If)
-        and len(statement.orelse) == 1
-        and isinstance(statement.orelse[0], ast.If)
-    )
+            if inner := getattr(part, name, None):
+                setattr(part, name, noted(inner, placeholders, depth))

@@ -1,7 +1,7 @@
-"""What marks of lines cost: `python tests/bench/lines.py`, on a GPU where there is one.
+"""What notes of lines cost: `python tests/bench/lines.py`, on a GPU where there is one.
 
 A loop of three operators, and the same in functions, under torch's profiler: µs per iteration as
-it is, with marks around its statements, and with what tells of functions. The ways take turns, in
+it is, with notes of its statements, and with what tells of functions. The ways take turns, in
 one process, and what is shown are medians.
 """
 
@@ -18,12 +18,11 @@ from typing import Any
 
 import torch
 from IPython.core.interactiveshell import InteractiveShell
-from torch._C._profiler import _RecordFunctionFast
 
 from tprofile.cell import compile_cell
 from tprofile.quiet import profiler_lines_dropped
 from tprofile.session import _config, _stepper, synchronize
-from tprofile.trace import marks
+from tprofile.trace.line_log import LineLog
 
 LOOP = """for _ in range({n}):
     y = x @ w
@@ -65,15 +64,15 @@ def main() -> None:
 
 def measure(shell: Any, name: str, text: str, chosen: argparse.Namespace) -> None:
     cell = compile_cell(shell, text)
-    marked = cell.marked(lambda number: _RecordFunctionFast(marks.line(number)))
+    noted = cell.noted(LineLog())
     stepper = _stepper(cell.file_name)
 
     def stepped() -> None:
         with stepper:
-            marked.run()
+            noted.run()
 
     ways: dict[str, Callable[[], object]] = {
-        "plain": cell.run, "again": cell.run, "marked": marked.run, "--stack": stepped,
+        "plain": cell.run, "again": cell.run, "noted": noted.run, "--stack": stepped,
     }  # fmt: skip
     took: dict[str, list[float]] = {}
     for _ in range(chosen.rounds):

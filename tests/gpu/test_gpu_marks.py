@@ -89,6 +89,7 @@ def test_marks_change_nothing_and_tell_all(shell: Any, options: str) -> None:
         assert inner["backward_device_us"].sum() == pytest.approx(cell["backward_device_us"][7])
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_kernels_of_triton_and_torch_compile_have_lines(shell: Any) -> None:
     shell.run_cell(
         "@torch.compile\ndef h(a):\n    return (a + 1).sin() * 2\nh(x)", store_history=True

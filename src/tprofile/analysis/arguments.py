@@ -81,7 +81,7 @@ def _of_dims(trace: Trace, rows: Iterable[int], tell: Callable[[Any], _Told]) ->
 def inputs(trace: Trace, rows: Iterable[int]) -> tuple[list[int], list[Inputs | None]]:
     """Return the distinct inputs, and which of them each event has; None where not recorded."""
     decode = msgspec.json.Decoder(list[_Inputs]).decode
-    args = trace.details.args
+    args = trace.source_args
     index: dict[bytes, int] = {}
     distinct: list[Inputs | None] = []
     codes = []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..intervals import Ints
+from ..intervals import NONE, Ints
 from .recorded import Recorded
 
 DEVICE_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
@@ -74,7 +74,7 @@ class Trace:
     external_id: Ints
     """Ties runtime calls and device work to the operator that caused them; 0 where none was."""
     source_row: Ints
-    """Row of each event in `details`."""
+    """Row of each event in `details`; `NONE` of one that has no arguments."""
     details: Details
     base_ns: int = 0
     """Nanoseconds to add to `start_ns` for the clock of a trace file."""
@@ -117,24 +117,42 @@ class Trace:
     def end_ns(self) -> Ints:
         return self.start_ns + self.duration_ns
 
+    COLUMNS: ClassVar[tuple[str, ...]] = (
+        *("name", "category", "start_ns", "duration_ns", "process", "thread", "device"),
+        *("stream", "correlation", "external_id", "source_row"),
+    )
+    """Those that have a value per event."""
+
     def since(self, time_ns: int) -> Trace:
         """Return the trace without the events that start before `time_ns`, as `start_ns` counts.
 
         Times then count from the first that is left.
         """
         keep = self.start_ns >= time_ns
-        first = int(self.start_ns[keep].min()) if keep.any() else 0
-        columns = (
-            *("name", "category", "start_ns", "duration_ns", "process", "thread", "device"),
-            *("stream", "correlation", "external_id", "source_row"),
-        )
-        kept = {column: getattr(self, column)[keep] for column in columns}
-        kept["start_ns"] = kept["start_ns"] - first
-        # As a reader would number them: what only the dropped events bear is not in this trace.
-        names, kept["name"] = _first_seen(self.names, kept["name"])
-        kinds, kept["category"] = _first_seen(np.array(self.categories, object), kept["category"])
+        return self.with_rows({column: getattr(self, column)[keep] for column in self.COLUMNS})
+
+    def with_rows(
+        self,
+        columns: Mapping[str, Ints],
+        names: NDArray[np.object_] | None = None,
+        categories: tuple[str, ...] | None = None,
+    ) -> Trace:
+        """Return the trace with other events, as a reader would put them.
+
+        They come in any order, but that of events that begin and end at once. `names` and
+        `categories` are what `columns` index, if it is not what this trace's do. Times then count
+        from the first event.
+        """
+        order = np.lexsort((-columns["duration_ns"], columns["start_ns"]))
+        rows: dict[str, Any] = {column: values[order] for column, values in columns.items()}
+        first = int(rows["start_ns"][0]) if len(order) else 0
+        rows["start_ns"] = rows["start_ns"] - first
+        # What only dropped events bear is not in this trace.
+        used, rows["name"] = _first_seen(self.names if names is None else names, rows["name"])
+        kinds = np.array(self.categories if categories is None else categories, object)
+        kinds, rows["category"] = _first_seen(kinds, rows["category"])
         return replace(
-            self, **kept, names=names, categories=tuple(kinds), base_ns=self.base_ns + first
+            self, **rows, names=used, categories=tuple(kinds), base_ns=self.base_ns + first
         )
 
     def with_recorded(self, **known: Any) -> Trace:
@@ -143,13 +161,19 @@ class Trace:
 
     def args(self, row: int) -> bytes:
         """Return the arguments recorded with event `row` as the text of a JSON object."""
-        return self.details.args(int(self.source_row[row]))
+        return self.source_args(int(self.source_row[row]))
+
+    def source_args(self, source_row: int) -> bytes:
+        """Return the same of a row of the source."""
+        return b"{}" if source_row == NONE else self.details.args(source_row)
 
     def arrows(self, rows: Ints) -> Ints:
         """Return the number of the arrow from forward to backward at each operator; 0 for none."""
+        found = np.zeros(len(rows), np.int64)
+        sources = self.source_row[rows]
         if isinstance(self.details, Arrows):
-            return self.details.arrows(self.source_row[rows])
-        return np.zeros(len(rows), np.int64)
+            found[sources != NONE] = self.details.arrows(sources[sources != NONE])
+        return found
 
 
 def _first_seen(values: NDArray[np.object_], codes: Ints) -> tuple[NDArray[np.object_], Ints]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+OURS = "tprofile::"
+"""What all of them begin with."""
+
 RUN = "tprofile::run"
 """Around each profiled run, the synchronise at its end included."""
 
@@ -16,6 +19,9 @@ SYNCHRONIZE = "tprofile::synchronize"
 
 BEFORE = "tprofile::each"
 """Around what resets the state ahead of a run: in no run, so in no figure."""
+
+_CLOCK = "tprofile::clock "
+"""What a mark begins with that ties a clock to that of the trace. Dropped when that is done."""
 
 KEPT = (RUN, SYNCHRONIZE, BEFORE)
 """Those that stand in a recorded trace."""
@@ -30,6 +36,16 @@ MODULE = "tprofile::module "
 module and the path below it follow, with a blank between them. A path may hold blanks."""
 
 _LINE = re.compile(re.escape(LINE) + r"([1-9][0-9]{0,8})(?: (\S+)(?: (.+))?)?", re.DOTALL)
+
+
+def clock(number: int) -> str:
+    """Return the name of a mark that ties the clocks: a number of its own for each."""
+    return f"{_CLOCK}{number}"
+
+
+def is_clock(name: str) -> bool:
+    """Tell whether a mark is one that ties the clocks."""
+    return name.startswith(_CLOCK)
 
 
 class Line(NamedTuple):
