@@ -425,6 +425,18 @@ def test_files_of_the_user(filename: str) -> None:
     assert UserFiles(others=[os.path.join(os.sep, "other")])(filename) == filename
 
 
+def test_a_folder_that_packages_were_installed_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, inside in (("site", "thing-1.0.dist-info"), ("mine", "thing")):
+        (tmp_path / folder / inside).mkdir(parents=True)
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    monkeypatch.syspath_prepend(tmp_path / "gone")
+    look = UserFiles()
+    assert look(str(tmp_path / "site" / "thing.py")) is OTHERS
+    assert look(mine := str(tmp_path / "mine" / "thing.py")) == mine
+
+
 def test_files_that_a_notebook_names() -> None:
     cells = {"<ipython-input-3-ab>": None, "<ipython-input-2-cd>": "Cell In[2]"}
     look = UserFiles(lambda filename: cells.get(filename, filename))

@@ -196,6 +196,8 @@ class UserFiles:
         self._name = name
         folders = [os.path.dirname(__file__), *others]
         folders += [sysconfig.get_path(scheme) for scheme in ("stdlib", "platstdlib")]
+        # A folder that packages were installed into, whatever it is called (`pip --target`).
+        folders += [path for path in sys.path if path and _holds_packages(path)]
         if cache := os.environ.get("TORCHINDUCTOR_CACHE_DIR"):
             folders.append(cache)
         self._folders = tuple(os.path.normcase(os.path.join(one, "")) for one in folders if one)
@@ -215,6 +217,13 @@ class UserFiles:
                 for part in parts
             )
         )
+
+
+def _holds_packages(folder: str) -> bool:
+    try:
+        return any(name.endswith(".dist-info") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def own_codes() -> list[CodeType]:

@@ -192,6 +192,8 @@ def test_memory_and_file_give_the_same_categories(tmp_path: Path) -> None:
 
 def test_nothing_of_the_user_is_kept_alive() -> None:
     step = matmul_add(512)
+    # What other tests left behind is not to be let go in between.
+    gc.collect()
     before = torch.cuda.memory_allocated()
     results: list[weakref.ref[torch.Tensor]] = []
 
