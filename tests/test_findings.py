@@ -307,6 +307,47 @@ def test_a_gap_is_that_of_the_line_in_which_the_host_was() -> None:
     assert (found.line, found.where) == (3, "line 3")
 
 
+def runs_with(gaps: list[float]) -> tprofile.Profile:
+    """Return a profile of runs with two kernels of 100 µs, and Python for so long between them."""
+    events, at = [], 0.0
+    for i, gap in enumerate(gaps):
+        again = at + 110 + gap
+        events += [
+            op(RUN, at, gap + 320),
+            *launched("aten::mm", at, 2 * i + 1, took=100),
+            *launched("aten::mm", again, 2 * i + 2, took=100),
+            op(WAIT, again + 20, 180),
+        ]
+        at += gap + 400
+    return profile(*events, recorded={"profiled": len(gaps), "asked_warmup": 1})
+
+
+def test_what_few_runs_have_is_not_the_codes() -> None:
+    # GIVEN one run of three in which Python took 900 µs between two kernels
+    assert kinds(runs_with([0, 900, 0])) == []
+    assert kinds(runs_with([0, 0, 900, 900])) == []
+    # AND two of three: then a run has one, of the length that the median run has
+    found = only(runs_with([900, 0, 700]), "host-gap")
+    assert found.title == "the GPU waits 710 µs for Python"
+    assert "In each run there is 1 stretch" in found.evidence
+    assert "the longest took 910 µs" in found.evidence
+
+
+def test_a_wait_at_the_end_of_a_step_is_that_of_who_measures_it() -> None:
+    def steps(wait: str) -> tprofile.Profile:
+        events = []
+        for i in range(3):
+            at = 300.0 * i
+            events += [
+                note(f"ProfilerStep#{i}", at, 300), *launched("aten::mm", at, i + 1, took=200),
+                call(wait, at + 12, 200, 10 + i), op("aten::zeros", at + 250, 45, 20 + i),
+            ]  # fmt: skip
+        return profile(*events)
+
+    assert kinds(steps("cudaDeviceSynchronize")) == []
+    assert kinds(steps("cudaStreamSynchronize")) == ["sync"]
+
+
 def test_what_unseen_threads_did_is_not_guessed() -> None:
     # GIVEN a trace of torch's, whose second thread launched most, and has no operators in it
     one = tprofile.load(DATA / "two_threads.json.gz")

@@ -27,7 +27,7 @@ def test_the_example_is_the_tours() -> None:
 
 def test_the_tour_holds_the_outputs_of_a_gpu() -> None:
     magics = [c for c in TOUR.cells if c.cell_type == "code" and c.source.startswith("%%tprofile")]
-    assert len(magics) == len(shown()) == 5
+    assert len(magics) == len(shown()) == 7
     assert all("(NVIDIA H200) busy" in text for text in shown())
     assert not any(o.output_type == "error" for c in TOUR.cells for o in c.get("outputs", []))
 

@@ -48,7 +48,7 @@ class Context:
 
     @cached_property
     def runs(self) -> int:
-        """Over how many runs the figures are means."""
+        """How many runs the figures are of."""
         return len(self.found.runs) - self.apart
 
     @cached_property
@@ -59,7 +59,7 @@ class Context:
     @cached_property
     def slowed(self) -> float:
         """The part that unprofiled idle time is of profiled, at most 1."""
-        profiled = self.mean(self.gaps.by_cause_ns.sum(1), self.gaps.run) / 1000
+        profiled = self.typical(self.gaps.by_cause_ns.sum(1), self.gaps.run) / 1000
         return min(self.idle_us / profiled, 1.0) if profiled else 1.0
 
     @cached_property
@@ -96,18 +96,25 @@ class Context:
         inside[events] = True
         return self.found.launched_inside(inside)[work]
 
-    def mean(self, values: Ints | Floats, run: Ints) -> float:
-        """Return the sum of values per run."""
-        return float(values[run >= self.apart].sum()) / max(self.runs, 1)
+    def typical(self, values: Ints | Floats, run: Ints) -> float:
+        """Return the sum of values in the median run, the lower one of two.
+
+        What happens in few of the runs is no property of the code, however long it takes.
+        """
+        return self._of_runs(values, run, 0.5)
 
     def least(self, values: Ints | Floats, run: Ints) -> float:
         """Return the smallest sum of values in a run: what surely is there."""
-        per_run = np.bincount(run, values, len(self.found.runs))[self.apart :]
-        return float(per_run.min()) if len(per_run) else 0.0
+        return self._of_runs(values, run, 0)
+
+    def _of_runs(self, values: Ints | Floats, run: Ints, part: float) -> float:
+        some = run >= self.apart
+        per_run = np.sort(np.bincount(run[some], values[some], len(self.found.runs))[self.apart :])
+        return float(per_run[int(part * (len(per_run) - 1))]) if len(per_run) else 0.0
 
     def of(self, rows: Ints) -> float:
-        """Return how long these events take, added up."""
-        return float(self.found.trace.duration_ns[rows].sum()) / 1000 / max(self.runs, 1)
+        """Return how long these events take in a run, added up."""
+        return self.typical(self.found.trace.duration_ns[rows], self.found.run[rows]) / 1000
 
     @cached_property
     def latency_us(self) -> float:
@@ -116,7 +123,7 @@ class Context:
 
     def each(self, rows: Ints) -> float:
         """Return how many of these there are in a run."""
-        return len(rows) / max(self.runs, 1)
+        return self.typical(np.ones(len(rows)), self.found.run[rows])
 
     @cached_property
     def _entry(self) -> Ints:

@@ -90,7 +90,7 @@ def _gain(seen: Context, rows: Ints, time: float) -> float:
     trace, gaps = seen.found.trace, seen.gaps
     begin, end = merge(trace.start_ns[rows], trace.end_ns[rows])
     with_calls = measure(begin, end, gaps.start_ns, gaps.end_ns) > 0
-    idle = seen.mean(np.where(with_calls, gaps.by_cause_ns.sum(1), 0), gaps.run) / 1000
+    idle = seen.typical(np.where(with_calls, gaps.by_cause_ns.sum(1), 0), gaps.run) / 1000
     return min(max(time * seen.stretch, idle), seen.idle_us + LEAST * seen.wall_us)
 
 

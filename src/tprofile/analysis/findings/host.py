@@ -37,7 +37,7 @@ def small_kernels(seen: Context) -> list[Finding]:
     kernels = kernels[~graph]
     brief = kernels[found.trace.duration_ns[kernels] < LAUNCH_US * 1000]
     count = seen.each(brief)
-    overhead = seen.mean(gaps.by_cause_ns[:, _OVERHEAD], gaps.run) / 1000 * seen.slowed
+    overhead = seen.typical(gaps.by_cause_ns[:, _OVERHEAD], gaps.run) / 1000 * seen.slowed
     if count < _MANY or len(brief) < len(kernels) / 2 or overhead < _OVERHEAD_PART * seen.wall_us:
         return []
     shares = gaps.shares(seen.apart)
@@ -100,17 +100,17 @@ def host_gap(seen: Context) -> list[Finding]:
     gaps = seen.gaps
     by_python, length = _by_python(seen), _length(seen)
     python = np.flatnonzero(by_python & (gaps.run >= seen.apart))
-    total = length[python].sum() / 1000 / max(seen.runs, 1)
+    total = seen.typical(length[python], gaps.run[python]) / 1000
     if not len(python) or total * seen.slowed < _PYTHON_PART * seen.wall_us:
         return []
     others = np.where(by_python, 0, length)
     gain = total * seen.stretch
-    if total > seen.mean(others, gaps.run) / 1000:
+    if total > seen.typical(others, gaps.run) / 1000:
         # Where that is what there is, what follows each of the stretches may go with it.
         least = seen.least(others, gaps.run) / 1000
         gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
     gain = min(gain, seen.wall_us)
-    count = len(python) / max(seen.runs, 1)
+    count = seen.typical(np.ones(len(python)), gaps.run[python])
     longest = python[np.argmax(length[python])]
     where, line, loader = _meanwhile(seen, python)
     advice = (
@@ -127,9 +127,9 @@ def host_gap(seen: Context) -> list[Finding]:
             title=f"the GPU waits {duration(total)} for {who}",
             evidence=(
                 f"In each run there {_are(count, 'stretch', 'stretches')} in which the GPU has "
-                f"nothing to do and the CPU does work of its own (Python, data), the longest "
-                f"{duration(length[longest] / 1000)}; together {duration(total)} of a profiled "
-                f"run."
+                f"nothing to do and the CPU does work of its own (Python, data), "
+                f"{duration(total)} of a profiled run in all; the longest took "
+                f"{duration(length[longest] / 1000)}."
             ),
             advice=advice,
             gain_us=gain,
@@ -208,9 +208,12 @@ def sync(seen: Context) -> list[Finding]:
     owned = owned[
         ~np.isin(entry, entries[entries != NONE]) & ~np.isin(gaps.wait[owned], found.launch[copies])
     ]
+    # Who waits for the whole device at the end of a step measures how long it takes.
+    whole = found.trace.name_is("cudaDeviceSynchronize".__eq__)
+    owned = owned[(gaps.next[owned] != NONE) | ~whole[gaps.wait[owned]]]
     # Where Python then works for longer than the wait took, it would hold the device up anyway.
     owned = owned[gaps.by_cause_ns[owned, _SYNC] > 0]
-    idle_us = gaps.by_cause_ns[owned, _SYNC].sum() / 1000 / max(seen.runs, 1)
+    idle_us = seen.typical(gaps.by_cause_ns[owned, _SYNC], gaps.run[owned]) / 1000
     if not len(owned) or idle_us * seen.slowed < LEAST * seen.wall_us:
         return []
     waited = gaps.wait[owned]
@@ -218,9 +221,9 @@ def sync(seen: Context) -> list[Finding]:
     row = seen.most(waited, gaps.by_cause_ns[owned, _SYNC])
     entered = int(seen.entry(row))
     same = every[(seen.entry(every) == NONE) if entered == NONE else _same(seen, every, row)]
-    count = len(waited) / max(seen.runs, 1)
+    count = seen.typical(np.ones(len(waited)), gaps.run[owned])
     where, line = seen.where(row)
-    python = seen.mean(gaps.by_cause_ns[:, _PYTHON], gaps.run) / 1000 * seen.slowed
+    python = seen.typical(gaps.by_cause_ns[:, _PYTHON], gaps.run) / 1000 * seen.slowed
     read = seen.work[np.isin(found.launch[seen.work], every)]
     gain = max(seen.idle_us - python, idle_us * seen.slowed) + seen.of(read)
     called = seen.name(row if entered == NONE else entered)

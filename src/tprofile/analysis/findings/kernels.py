@@ -77,7 +77,9 @@ def fusion(seen: Context) -> list[Finding]:
     np.maximum.at(longest, chain[good & pointwise], time[good & pointwise])
     # One kernel in their place still reads and writes the data once: half of what one that reads
     # two tensors and writes a third takes, at the least.
-    gain = float((total - longest / 2).sum()) / 1000 / max(seen.runs, 1)
+    run = np.zeros(n, np.int64)
+    run[chain] = seen.found.run[rows]
+    gain = seen.typical(total - longest / 2, run) / 1000
     if gain < _FUSION_PART * seen.wall_us:
         return []
     gain = min(gain + seen.latency_us, seen.wall_us)
@@ -209,7 +211,7 @@ def low_occupancy(seen: Context) -> list[Finding]:
     few = blocks * _FEW <= units
     rows, blocks = rows[few], blocks[few]
     time = trace.duration_ns[rows] / 1000
-    gain = float((time * (1 - blocks / units)).sum()) / max(seen.runs, 1)
+    gain = seen.typical(time * (1 - blocks / units), seen.found.run[rows])
     if gain < 2 * LEAST * seen.wall_us:
         return []
     row = seen.most(rows, trace.duration_ns[rows])

@@ -32,13 +32,13 @@ def pageable_copy(seen: Context) -> list[Finding]:
     calls = np.unique(found.launch[copies])
     whole = np.unique(np.where(seen.entry(calls) != NONE, seen.entry(calls), calls))
     after = np.isin(seen.gaps.wait, seen.host[np.isin(seen.entry(seen.host), whole)])
-    idle_us = seen.mean(np.where(after, seen.gaps.by_cause_ns.sum(1), 0), seen.gaps.run) / 1000
+    idle_us = seen.typical(np.where(after, seen.gaps.by_cause_ns.sum(1), 0), seen.gaps.run) / 1000
     copy_us = max(seen.of(calls), seen.of(copies))
     if copy_us < LEAST * seen.wall_us:
         return []
     gain = min(copy_us * seen.stretch + idle_us, seen.wall_us)
     size = sizes(trace, copies.tolist())
-    count, total = seen.each(copies), float(np.nansum(size)) / max(seen.runs, 1)
+    count, total = seen.each(copies), seen.typical(np.nan_to_num(size), found.run[copies])
     fit = bytes_unit([total])
     rate = ""
     if not np.isnan(size).any():
