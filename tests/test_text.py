@@ -13,7 +13,7 @@ from traces import DATA, RECORDED, call, note, op, profile, recorded, work
 import tprofile
 from tprofile import TprofileError
 from tprofile.trace.marks import line
-from tprofile.views.text import _wrapped
+from tprofile.views.text import wrapped
 
 HOSTILE = [
     "line\nbreak", "tab\tbell\a", "\x1b[31mred\x1b[0m", "\u202egnp.exe", "zero\u200bwidth", "",
@@ -171,13 +171,13 @@ def test_a_name_of_a_megabyte_is_no_burden() -> None:
 
 def test_a_line_is_broken_by_columns() -> None:
     # GIVEN a word that begins a line of its own, letters that are wide and such that are none
-    assert _wrapped("to be " + "x" * 205, "  ") == "\n".join(
+    assert wrapped("to be " + "x" * 205, "  ") == "\n".join(
         ["to be", "  " + "x" * 98, "  " + "x" * 98, "  " + "x" * 9]
     )
-    assert _wrapped("名" * 101) == "\n".join(["名" * 50, "名" * 50, "名"])
-    assert _wrapped("e\u0301" * 101) == "\n".join(["e\u0301" * 100, "e\u0301"])
+    assert wrapped("名" * 101) == "\n".join(["名" * 50, "名" * 50, "名"])
+    assert wrapped("e\u0301" * 101) == "\n".join(["e\u0301" * 100, "e\u0301"])
     # AND a megabyte without the hours that quadratic work would take
-    assert _wrapped("x" * 1_000_000) == "\n".join(["x" * 100] * 10_000)
+    assert wrapped("x" * 1_000_000) == "\n".join(["x" * 100] * 10_000)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_line_is_broken_by_columns() -> None:
 )
 def test_a_long_warning_is_cut_in_its_middle(length: int, shown: str) -> None:
     one = profile(op("a", 0, 1), recorded={"notes": ["x" * length]})
-    assert one.text().split("\n\n")[1] == _wrapped(f"! {shown}", "  ")
+    assert one.text().split("\n\n")[1] == wrapped(f"! {shown}", "  ")
 
 
 def test_a_kernel_without_an_operator_has_a_dash() -> None:

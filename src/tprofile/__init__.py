@@ -9,16 +9,19 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .analysis.finding import Finding
     from .analysis.summary import Summary
+    from .comparison import Comparison, compare
     from .errors import TprofileError
     from .explaining import explain
     from .profiling import last, load, record, run
     from .result import Profile
 
 _HOMES = {
+    "Comparison": "comparison",
     "Finding": "analysis.finding",
     "Profile": "result",
     "Summary": "analysis.summary",
     "TprofileError": "errors",
+    "compare": "comparison",
     "explain": "explaining",
     "last": "profiling",
     "load": "profiling",
@@ -27,11 +30,13 @@ _HOMES = {
 }
 
 __all__ = [
+    "Comparison",
     "Finding",
     "Profile",
     "Summary",
     "TprofileError",
     "__version__",
+    "compare",
     "explain",
     "last",
     "load",

@@ -19,7 +19,14 @@ from io import StringIO
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from .statements import Placeholders, first_line, is_noted, noted
+from .statements import (
+    Placeholders,
+    bound_names,
+    called_names,
+    first_line,
+    is_noted,
+    noted,
+)
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -71,13 +78,17 @@ class _Lines:
 class Cell:
     """Notebook code compiled once, run as often as wanted as the notebook would run it.
 
-    `names` are the global names that the code mentions. `silent` says that the code ends with `;`,
-    so that its last value is not to be displayed. `filename` is the code's name in tracebacks and
-    in `linecache`, whose line numbers are those of the syntax tree given to `transform`. `source`
+    `names` are the global names that the code mentions, `called` those that it calls, or whose
+    attributes it calls, and `bound` those that it gives a value. `silent` says that the code ends
+    with `;`, so that its last value is not to be displayed. `filename` is the code's name in
+    tracebacks and in `linecache`, whose line numbers are those of the syntax tree given to
+    `transform`. `source`
     is the text as the user wrote it, from the line `first_line` on.
     """
 
     names: frozenset[str]
+    called: tuple[str, ...]
+    bound: tuple[str, ...]
     silent: bool
     filename: str
     source: str = field(repr=False)
@@ -164,6 +175,7 @@ def compile_cell(
         with ip.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if ip.autoawait else 0):
             tree = ip.transform_ast(ip.compile.ast_parse(source, filename))
             names = frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+            called, bound = called_names(tree), bound_names(tree)
             if transform is not None:
                 tree = ast.fix_missing_locations(transform(tree))
             codes, lines = _compile(ip.compile, tree, filename)
@@ -172,6 +184,8 @@ def compile_cell(
         raise error.with_traceback(None) from None
     return Cell(
         names=names,
+        called=called,
+        bound=bound,
         silent=_ends_with_semicolon(source),
         filename=filename,
         source=written,

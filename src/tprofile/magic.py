@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -20,6 +20,7 @@ from .output import Outputs
 from .progress import NotebookScreen, Progress, Screen, TerminalScreen
 
 if TYPE_CHECKING:
+    from .comparison import Comparison
     from .result import Profile
     from .trace.line_log import LineLog
 
@@ -77,13 +78,18 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
                 outputs.release()
                 _raise(shell, error, chosen.raise_error)
                 return None
-            profile, error = _run(shell, chosen, value, each, outputs, progress)
+            profile, comparison, error = _run(shell, chosen, value, each, outputs, progress)
+            made = profile if comparison is None else comparison
             # First of all: whatever goes wrong with showing it, it is not lost.
             shell.user_ns["_tprofile"] = profile
+            if comparison is not None:
+                shell.user_ns["_tcomparison"] = comparison
             if chosen.variable:
-                shell.user_ns[chosen.variable] = profile
+                shell.user_ns[chosen.variable] = made
             if shows or (error is not None and not chosen.quiet):
                 bundles = _bundles(shell, profile, chosen)
+                if comparison is not None and (not error or comparison.b.summary.wall_us):
+                    bundles.append({"text/plain": comparison.text(chosen.limit)})
         finally:
             outputs.release()
     if bundles is not None:
@@ -92,7 +98,7 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
     if error is not None:
         _raise(shell, error, chosen.raise_error)
     if chosen.give:
-        return profile
+        return made
     return None if body.silent else value.newest
 
 
@@ -118,6 +124,11 @@ class _Value:
 
         return run
 
+    def results(self, namespace: Mapping[str, Any]) -> dict[str, object]:
+        """Return what the newest run has left: what it bound, and its last value."""
+        left = {name: namespace[name] for name in self.cell.bound if name in namespace}
+        return left if self.newest is None else {**left, "the last value": self.newest}
+
 
 def _failed(prepare: Cell, outputs: Outputs) -> BaseException | None:
     """Run the setup and return what it raised."""
@@ -136,14 +147,16 @@ def _run(
     each: Cell | None,
     outputs: Outputs,
     progress: Progress,
-) -> tuple[Profile, BaseException | None]:
+) -> tuple[Profile, Comparison | None, BaseException | None]:
     # torch and pandas are imported here, not when the extension is loaded.
-    from .profiling import make_plan, profile_runs
+    from .profiling import compile_runs, label, labelled, make_plan, profile_runs
 
     plan = make_plan(**{name: getattr(chosen, name) for name in _PLANNED})
+    before = labelled(chosen.vs) if chosen.vs is not None else None
     # One run, or one that is reset, has nothing to be told of.
     alone = each is not None or plan.warmup + plan.repeat == 1
-    watch = Watch(shell.user_ns, () if alone else value.names)
+    cell = value.cell
+    watch = Watch(shell.user_ns, () if alone else cell.names)
 
     @contextlib.contextmanager
     def around(last: bool) -> Iterator[None]:
@@ -151,17 +164,36 @@ def _run(
         with outputs.run(last):
             yield
 
-    return profile_runs(
-        value.run,
-        plan,
-        before=None if each is None else each.run,
-        around=around,
-        stage=progress.stage,
-        remark=lambda: watch.note(shell.user_ns),
-        source=(value.cell.source, value.cell.first_line),
-        noted=value.noted,
-        file_name=value.cell.file_name,
-    )
+    hooks: dict[str, Any] = {
+        "before": None if each is None else each.run,
+        "around": around,
+        "stage": progress.stage,
+        "remark": lambda: watch.note(shell.user_ns),
+        "source": (cell.source, cell.first_line),
+        "noted": value.noted,
+        "file_name": cell.file_name,
+    }
+    if chosen.compile:
+        comparison, errors = compile_runs(
+            value.run,
+            plan,
+            namespace=shell.user_ns,
+            called=cell.called,
+            chosen=chosen.compile_names,
+            compiling={
+                "mode": chosen.compile_mode,
+                "fullgraph": chosen.fullgraph,
+                "dynamic": chosen.dynamic or None,
+            },
+            results=lambda: value.results(shell.user_ns),
+            changing=tuple(cell.names),
+            **hooks,
+        )
+        return comparison.a, comparison, errors[0] or errors[1]
+    profile, error = profile_runs(value.run, plan, **hooks)
+    if chosen.label is not None:
+        profile = label(profile, chosen.label)
+    return profile, before.compare(profile) if before and not error else None, error
 
 
 def _screen(shell: Any) -> Screen:

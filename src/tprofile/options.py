@@ -81,6 +81,23 @@ def _parser() -> _Parser:
         "all Python code",
     )
     add(
+        "--compile",
+        action="store_true",
+        help="run the cell as it is, and with the functions and modules that it calls compiled by "
+        "torch.compile, and compare the two",
+    )
+    add(
+        "--compile-names",
+        type=_names,
+        metavar="A,B",
+        help="the names to be compiled, in place of all that the cell calls",
+    )
+    add("--compile-mode", metavar="MODE", help="mode of torch.compile, such as reduce-overhead")
+    add("--fullgraph", action="store_true", help="make every graph break an error")
+    add("--dynamic", action="store_true", help="compile for shapes that change")
+    add("--label", metavar="NAME", help="keep the profile under this name, for --vs")
+    add("--vs", metavar="NAME", help="compare with the profile that was labelled so")
+    add(
         "-s",
         "--sort",
         choices=SORTABLE,
@@ -100,6 +117,13 @@ def _parser() -> _Parser:
         help="show an error of the cell without stopping Run All",
     )
     return parser
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(name.isidentifier() for name in names):
+        raise argparse.ArgumentTypeError(f"{text!r} are no names, with commas between them")
+    return names
 
 
 def usage() -> str:
@@ -178,6 +202,25 @@ def _check(options: Any) -> None:
         raise UsageError(
             "%tprofile: --flops counts from the shapes of inputs, which --no-shapes leaves out. "
             "Give one of them."
+        )
+    if options.compile_names is not None:
+        options.compile = True
+    for option, value in (
+        ("--compile-mode", options.compile_mode),
+        ("--fullgraph", options.fullgraph),
+        ("--dynamic", options.dynamic),
+    ):
+        if value and not options.compile:
+            raise UsageError(f"%tprofile: {option} is for --compile. Give that too.")
+    if options.compile and options.warmup == 0:
+        raise UsageError(
+            "%tprofile: --compile compares warm runs, and --warmup is 0. Give 1 or more, and leave "
+            "--once out."
+        )
+    if options.compile and (options.vs or options.label):
+        raise UsageError(
+            "%tprofile: --compile makes two profiles, and --label and --vs are for one. Give one "
+            "or the other."
         )
     name = options.variable
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):

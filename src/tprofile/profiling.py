@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,11 @@ from .trace import Trace
 from .trace.read import read
 
 if TYPE_CHECKING:
+    from .comparison import Comparison
     from .session import Plan, Recorder
 
 _last: Profile | None = None
+_labelled: dict[str, Profile] = {}
 
 
 def run(
@@ -97,6 +99,59 @@ def profile_runs(
     if source is not None:
         trace = trace.with_recorded(source=source[0], first_line=source[1])
     return _keep(Profile(trace)), error
+
+
+def compile_runs(
+    once: Callable[[], object],
+    plan: Plan,
+    *,
+    namespace: MutableMapping[str, Any],
+    called: Iterable[str],
+    chosen: Iterable[str] | None = None,
+    compiling: Mapping[str, Any],
+    remark: Callable[[], str | None] = lambda: None,
+    source: tuple[str, int] | None = None,
+    **hooks: Any,
+) -> tuple[Comparison, tuple[BaseException | None, BaseException | None]]:
+    """Make the runs of `plan` with the names of a namespace as they are, and compiled.
+
+    `called`, `chosen` and `compiling` are the arguments of `compiled.variants`, `hooks` those of
+    `compiling.record_compiled`, the others those of `profile_runs`. Returns the Comparison, and
+    the errors that ended either variant early. Raises TprofileError where nothing can be compiled.
+    """
+    from .comparison import Comparison
+    from .compiled import variants
+    from .compiling import record_compiled
+
+    forms = variants(namespace, called, chosen, **compiling)
+    outcomes = record_compiled(once, plan, forms, namespace, **hooks)
+    note = remark()
+    told = []
+    for trace in (one.trace for one in outcomes):
+        if note:
+            trace = trace.with_recorded(notes=[*trace.recorded.notes, note])
+        if source is not None:
+            trace = trace.with_recorded(source=source[0], first_line=source[1])
+        told.append(Profile(trace))
+    _keep(told[0])
+    return Comparison(told[0], told[1]), (outcomes[0].error, outcomes[1].error)
+
+
+def label(profile: Profile, name: str) -> Profile:
+    """Keep a profile under a name, in the place of one that had it, and return it with that."""
+    _labelled[name] = Profile(profile.trace.with_recorded(label=name))
+    return _keep(_labelled[name])
+
+
+def labelled(name: str) -> Profile:
+    """Return the profile that was kept under a name; raise TprofileError if there is none."""
+    if name not in _labelled:
+        known = ", ".join(map(repr, _labelled)) or "none yet"
+        raise TprofileError(
+            f"no profile is labelled {name!r} in this session (labels: {known}). Profile with "
+            "--label first, or compare files: tprofile.compare(tprofile.load(a), tprofile.load(b))."
+        )
+    return _labelled[name]
 
 
 def make_plan(

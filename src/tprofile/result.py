@@ -23,6 +23,8 @@ from .trace.write import dump, write
 if TYPE_CHECKING:
     import pandas as pd
 
+    from .comparison import Comparison
+
 
 class Profile:
     """One profiled piece of code: tables, figures, and the trace that they all come from.
@@ -290,6 +292,12 @@ class Profile:
         `event` the row of `events`. Raises TprofileError for what is no such work.
         """
         return chain(self._found, kernel)
+
+    def compare(self, other: Profile) -> Comparison:
+        """Return this profile, as A, and another one, as B, side by side."""
+        from .comparison import compare
+
+        return compare(self, other)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # torch's own record cannot be pickled; the file that it would be saved as says the same.

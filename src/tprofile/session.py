@@ -85,7 +85,7 @@ def record(
     An error, an interrupt included, ends the session: it is returned beside what was measured until
     then. Raises TprofileError where nothing can be profiled from the beginning.
     """
-    session = _Session(run, plan, before, around, stage, noted, file_name)
+    session = Session(run, plan, before, around, stage, noted, file_name)
     try:
         session.warm_up()
         session.profile()
@@ -98,7 +98,7 @@ class Recorder:
     """Record one stretch of code, without warm-up: for `tprofile.record`."""
 
     def __init__(self, plan: Plan) -> None:
-        self._session = _Session(lambda: None, plan, None, _nothing_around, lambda text: None)
+        self._session = Session(lambda: None, plan, None, _nothing_around, lambda text: None)
         self._mark = _mark(marks.RUN)
         self._thread = threading.get_ident()
 
@@ -154,7 +154,9 @@ class Recorder:
         return self._session.trace(error)
 
 
-class _Session:
+class Session:
+    """The runs of one piece of code: unprofiled ones, then those under the profiler, once."""
+
     def __init__(
         self,
         run: Callable[[], object],
@@ -177,19 +179,36 @@ class _Session:
         self._last_s = self.ran_s = 0.0
         self._conditions = Conditions()
         self.warmup_s: list[float] = []
+        self.timed_s: list[float] = []
         self.discarded = 0
         self.profiled = 0
         self.notes: list[str] = []
         self.doing = ""
+        self.called = ""
+        """What tells the runs from those of another session."""
 
     def warm_up(self) -> None:
         wanted = self._plan.warmup
         # At least a profiled run, and the discarded one before it, are to fit behind each warm-up.
-        while len(self.warmup_s) < wanted and (not self.warmup_s or self._fits(3)):
-            self._say(f"warm-up {len(self.warmup_s) + 1} of {wanted}")
-            self.warmup_s.append(self._timed(last=False))
-            # One that the code started and left running.
-            refuse_nested()
+        while len(self.warmup_s) < wanted and (not self.warmup_s or self.fits(3)):
+            self.warm()
+
+    def warm(self) -> None:
+        """Make one warm-up run."""
+        self._say(f"warm-up {len(self.warmup_s) + 1} of {self._plan.warmup}")
+        self.warmup_s.append(self._timed(last=False))
+        # One that the code started and left running.
+        refuse_nested()
+
+    def check(self) -> None:
+        """Make one run whose results are looked at, and that is in no figure."""
+        self._say("run for the results")
+        self._timed(last=False)
+
+    def time(self) -> None:
+        """Make one more unprofiled run: with any, they are the measure, and not the warm-up."""
+        self._say(f"timed run {len(self.timed_s) + 1}")
+        self.timed_s.append(self._timed(last=False))
 
     def profile(self) -> None:
         self._say(self.profiler.start_text)
@@ -197,7 +216,7 @@ class _Session:
             self.profiler.prepare()
             self.profiler.start()
             # After the start, which takes milliseconds: the run behind it is slower than the next.
-            if self._plan.warmup and self._fits(2):
+            if self._plan.warmup and self.fits(2):
                 self._say("profiler warm-up")
                 self._timed(last=False, name=marks.WARMUP)
                 self.discarded = 1
@@ -214,9 +233,9 @@ class _Session:
         ran = bool(self.warmup_s)
         last = False
         # No run follows one that was called the last, even if time is left after all.
-        while not last and (not self.profiled or self._fits(1)):
+        while not last and (not self.profiled or self.fits(1)):
             self._say(f"profiled run {self.profiled + 1} of {wanted}")
-            last = self.profiled + 1 == wanted or (ran and not self._fits(2))
+            last = self.profiled + 1 == wanted or (ran and not self.fits(2))
             self._timed(last)
             self.profiled += 1
             ran = True
@@ -258,12 +277,13 @@ class _Session:
         if not self._conditions.begun:
             self._conditions.begin(_uuids())
 
-    def _fits(self, runs: int) -> bool:
+    def fits(self, runs: int) -> bool:
+        """Tell whether there is time for more runs like the last one."""
         limit = self._plan.max_seconds
         return limit is None or time.perf_counter() - self._began + runs * self._last_s <= limit
 
     def _say(self, doing: str) -> None:
-        self.doing = doing
+        self.doing = doing = f"{self.called}: {doing}" if self.called else doing
         self._stage(doing)
 
     def trace(self, error: BaseException | None) -> Trace:
@@ -302,6 +322,7 @@ class _Session:
             earlier=self.profiler.earlier,
             unseen=unseen,
             warmup_s=self.warmup_s,
+            unprofiled_s=self.timed_s,
             discarded=self.discarded,
             profiled=self.profiled,
             stopped=None if error is None else Stopped(type(error).__name__, self.doing),

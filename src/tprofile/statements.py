@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .trace.line_log import LineLog
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LEAVING = (ast.Break, ast.Continue)
 
 
@@ -65,6 +66,32 @@ class Placeholders:
                 for value in code.co_consts
             )
         )
+
+
+def called_names(tree: ast.AST) -> tuple[str, ...]:
+    """Return the names that code calls, or whose attributes it calls, in the order of the code."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func
+            while isinstance(called, ast.Attribute | ast.Subscript):
+                called = called.value
+            if isinstance(called, ast.Name):
+                found[called.id] = (called.lineno, called.col_offset)
+    return tuple(sorted(found, key=found.__getitem__))
+
+
+def bound_names(tree: ast.Module) -> tuple[str, ...]:
+    """Return the names that code gives values to, those inside its functions left out."""
+    found: dict[str, None] = {}
+    left: list[ast.AST] = [*reversed(tree.body)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] = None
+        if not isinstance(node, _SCOPES + _INNER):
+            left += reversed([*ast.iter_child_nodes(node)])
+    return tuple(found)
 
 
 def first_line(statement: ast.stmt) -> int:

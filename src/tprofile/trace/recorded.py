@@ -29,6 +29,50 @@ class Line(Struct, frozen=True):
     text: str
 
 
+class Break(Struct, frozen=True):
+    """A place at which torch.compile had to stop, and Python goes on."""
+
+    reason: str
+    file: str | None = None
+    """None for the profiled cell, and where it is not known."""
+    line: _Count | None = None
+
+
+class Results(Struct, frozen=True, kw_only=True):
+    """How the results of two variants compare, of one run each from the same random state."""
+
+    tensors: _Count = 0
+    """How many were compared."""
+    absolute: float | None = None
+    """The largest difference of two elements."""
+    relative: float | None = None
+    """The same, of a tensor, over its largest element; the largest that there is."""
+    where: str | None = None
+    """Name of the tensor with that."""
+    unlike: list[str] = []
+    """What differs in kind: shapes, types, NaN in one of them."""
+    unchecked: str | None = None
+    """Why nothing, or not all, can be said."""
+
+
+class Compiled(Struct, frozen=True, kw_only=True):
+    """What is known of the variant of a cell that torch.compile made."""
+
+    names: list[str]
+    """Names of the notebook that stood for their compiled forms."""
+    already: list[str] = []
+    """Those of them that had been compiled before."""
+    graphs: _Count = 0
+    """Graphs made in the unprofiled runs."""
+    breaks: list[Break] = []
+    recompiles: list[str] = []
+    """Why code was compiled once more, in the unprofiled runs."""
+    late_recompiles: list[str] = []
+    """The same in the profiled runs."""
+    results: Results | None = None
+    """None where they were not looked at."""
+
+
 class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a trace came to be. Everything is absent in a trace that another program wrote."""
 
@@ -68,7 +112,12 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: list[str] = []
     """What a reader must know to trust the figures."""
     unprofiled_s: list[_Seconds] = []
-    """Wall of unprofiled runs as the user gave them to `load`, in seconds."""
+    """Wall of unprofiled runs that were made to be timed, or as the user gave them to `load`, in
+    seconds. Where there are any, they count, and not the warm-up runs."""
+    label: str | None = None
+    """What its user calls it."""
+    compiled: Compiled | None = None
+    """What torch.compile did, where it made this variant."""
 
     def but(self, **known: Any) -> Recorded:
         """Return the same with some fields replaced."""

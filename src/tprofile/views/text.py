@@ -19,22 +19,22 @@ def text(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
     """Return the answer, the figures and the tables, names cut where they do not fit."""
     startup = startup_sentences(profile, beside_table=True)
     lines = [cut(line, LINE) for line in answer(profile)]
-    blocks = ["\n".join(map(_wrapped, [*lines, *what_was_run(profile), *startup]))]
+    blocks = ["\n".join(map(wrapped, [*lines, *what_was_run(profile), *startup]))]
     notes = [*profile.summary.warnings]
     if notes:
-        blocks.append("\n".join(_wrapped(f"! {cut(note, LINE)}", "  ") for note in notes))
+        blocks.append("\n".join(wrapped(f"! {cut(note, LINE)}", "  ") for note in notes))
     if profile.findings:
         blocks.append(_findings(profile, limit))
     if (lines_ := line_table(profile, limit)) is not None:
-        blocks.append(_drawn(lines_))
+        blocks.append(drawn(lines_))
     if (started := startup_table(profile)) is not None:
         table, remarks = started
-        blocks.append("\n".join([_drawn(table), *map(_wrapped, remarks)]))
+        blocks.append("\n".join([drawn(table), *map(wrapped, remarks)]))
     operators = operator_table(profile, sort, limit)
     if operators.rows:
-        blocks.append(_drawn(operators))
+        blocks.append(drawn(operators))
     if len(profile.kernels):
-        blocks.append(_drawn(kernel_table(profile, limit)))
+        blocks.append(drawn(kernel_table(profile, limit)))
     return "\n\n".join(blocks)
 
 
@@ -42,12 +42,12 @@ def _findings(profile: Profile, limit: int | None) -> str:
     shown, below = said(profile, limit)
     lines = ["Findings"]
     for n, one in enumerate(shown, 1):
-        lines.append(_wrapped(f"{n}. {one.title}", "   "))
-        lines += [_wrapped(line, "   ", "   ") for line in one.lines]
-    return "\n".join([*lines, *(_wrapped(line, "  ") for line in below)])
+        lines.append(wrapped(f"{n}. {one.title}", "   "))
+        lines += [wrapped(line, "   ", "   ") for line in one.lines]
+    return "\n".join([*lines, *(wrapped(line, "  ") for line in below)])
 
 
-def _wrapped(line: str, indent: str = "", first: str = "") -> str:
+def wrapped(line: str, indent: str = "", first: str = "") -> str:
     """Return the line broken at spaces; `textwrap` would count characters, not columns.
 
     `first` is what the first line begins with, `indent` what the others do.
@@ -72,7 +72,8 @@ def _wrapped(line: str, indent: str = "", first: str = "") -> str:
     return "\n".join([*lines, last])
 
 
-def _drawn(table: Table) -> str:
+def drawn(table: Table) -> str:
+    """Return a table as lines of text, names cut to fit."""
     every = [table.heads, *table.rows]
     names = [i for i, kind in enumerate(table.kinds) if kind == "n"]
     widths = {
@@ -81,7 +82,7 @@ def _drawn(table: Table) -> str:
     left = COLUMNS - sum(widths.values()) - 2 * (len(table.heads) - 1)
     # The first name gets two thirds: a kernel's is longer than its operator's.
     shares = [left] if len(names) == 1 else [left - left // 3, left // 3]
-    for i, share in zip(names, shares, strict=True):
+    for i, share in zip(names, shares[: len(names)], strict=True):
         widths[i] = min(share, max(width(visible(row[i])) for row in every))
 
     def line(cells: list[str]) -> str:

@@ -1,0 +1,164 @@
+"""Two profiles side by side: tables joined on the name, and figures per run."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from . import tables
+from .attribution import Attribution
+from .summary import Summary, unprofiled_us
+
+_OF_OPERATORS = ("self_cpu_us", "cpu_us", "self_device_us", "device_us")
+_FEWEST = 5
+"""Unprofiled runs of each from which on noise can be told from a difference."""
+
+_SURE = 3.0
+"""Standard errors from which on two medians differ."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Figures of A and B per run, as `Summary` has them; what was not measured is None."""
+
+    wall_us_a: float | None
+    wall_us_b: float | None
+    wall_ratio: float | None
+    """Wall of B over wall of A: below 1, B is the faster one."""
+    wall_error: float | None
+    """Standard error of that ratio, from the scatter of the unprofiled runs; None for fewer than
+    five of either."""
+    differs: bool | None
+    """Whether the walls differ by more than chance explains; None where that is not known."""
+    device_busy_us_a: float | None
+    device_busy_us_b: float | None
+    launches_a: float | None
+    launches_b: float | None
+    kernels_a: float | None
+    """Kernels that ran on devices."""
+    kernels_b: float | None
+    peak_device_bytes_a: int | None
+    peak_device_bytes_b: int | None
+    first_run_us_a: float | None
+    first_run_us_b: float | None
+    warnings: tuple[str, ...]
+    """What a reader must know to trust the comparison."""
+
+
+def operators(a: Attribution, b: Attribution) -> pd.DataFrame:
+    """Return a row per operator of either, as `Comparison.operators` describes it."""
+    one, other = (tables.operators(found) for found in (a, b))
+    device = bool(a.work.any() or b.work.any())
+    return _joined(a, b, one, other, _OF_OPERATORS, "self_device_us" if device else "self_cpu_us")
+
+
+def kernels(a: Attribution, b: Attribution) -> pd.DataFrame:
+    """Return a row per kernel name of either, as `Comparison.kernels` describes it."""
+    one, other = (tables.kernels(found) for found in (a, b))
+    return _joined(a, b, one, other, ("device_us",), "device_us")
+
+
+def _joined(
+    a: Attribution,
+    b: Attribution,
+    one: pd.DataFrame,
+    other: pd.DataFrame,
+    times: Sequence[str],
+    leading: str,
+) -> pd.DataFrame:
+    columns = ["calls", *times]
+    # What is of one profile of more runs is brought to as many as the other one has.
+    runs = max(len(a.runs), 1), max(len(b.runs), 1)
+    scaled = (
+        _by_name(one, columns),
+        _by_name(other, columns) * (1 if runs[0] == runs[1] else runs[0] / runs[1]),
+    )
+    names = scaled[0].index.union(scaled[1].index, sort=False)
+    frame = pd.DataFrame({"name": pd.Series(list(names), dtype=object)})
+    for column in columns:
+        for side, found, table in zip("ab", (a, b), scaled, strict=True):
+            told = table[column].reindex(names).to_numpy(float)
+            # A row that one of them lacks took no time in it, where such time was measured.
+            measured = "device" not in column or found.work.any()
+            frame[f"{column}_{side}"] = np.nan_to_num(told) if measured else np.nan
+    before, after = frame[f"{leading}_a"], frame[f"{leading}_b"]
+    frame["delta_us"] = after - before
+    frame["ratio"] = (after / before).where(before > 0)
+    size = np.nan_to_num(frame["delta_us"].abs().to_numpy(), nan=-1.0)
+    return frame.iloc[np.argsort(-size, kind="stable")].reset_index(drop=True)
+
+
+def _by_name(table: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    return table.groupby("name", sort=False)[columns].sum(min_count=1).astype(float)
+
+
+def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -> Difference:
+    """Return the figures of two profiles, and whether their walls differ by more than noise."""
+    (one, first), (other, second) = a, b
+    warnings = []
+    if first.wall_source != second.wall_source:
+        warnings.append(
+            "one wall is of unprofiled runs and the other of profiled ones, so their ratio is none "
+            "of the code"
+        )
+    if first.device_names != second.device_names and first.device_names and second.device_names:
+        warnings.append(
+            f"the devices differ: {', '.join(first.device_names)} and "
+            f"{', '.join(second.device_names)}"
+        )
+    torches = [found.trace.recorded.torch for found in (one, other)]
+    if None not in torches and torches[0] != torches[1]:
+        warnings.append(f"the versions of torch differ: {torches[0]} and {torches[1]}")
+    ratio = (
+        second.wall_us / first.wall_us
+        if first.wall_us and second.wall_us and first.wall_source == second.wall_source
+        else None
+    )
+    error = _error(unprofiled_us(one), unprofiled_us(other)) if ratio is not None else None
+    return Difference(
+        wall_us_a=first.wall_us,
+        wall_us_b=second.wall_us,
+        wall_ratio=ratio,
+        wall_error=error,
+        differs=None if error is None or ratio is None else abs(ratio - 1) > _SURE * error,
+        device_busy_us_a=first.device_busy_us,
+        device_busy_us_b=second.device_busy_us,
+        launches_a=first.launches,
+        launches_b=second.launches,
+        kernels_a=_kernels(one),
+        kernels_b=_kernels(other),
+        peak_device_bytes_a=first.peak_device_bytes,
+        peak_device_bytes_b=second.peak_device_bytes,
+        first_run_us_a=first.first_run_us,
+        first_run_us_b=second.first_run_us,
+        warnings=tuple(warnings),
+    )
+
+
+def _kernels(found: Attribution) -> float | None:
+    """Return how many kernels a run has, the median."""
+    apart = tables.runs_apart(found)
+    if not found.work.any() or len(found.runs) <= apart:
+        return None
+    rows = np.flatnonzero(found.work & found.trace.category_is("kernel") & (found.run >= apart))
+    return float(np.median(np.bincount(found.run[rows], minlength=len(found.runs))[apart:]))
+
+
+def _error(a: list[float], b: list[float]) -> float | None:
+    """Return the standard error of the ratio of two medians.
+
+    From the middle half of the runs, which no outlier is in: a median of n values scatters by
+    1.25 of their standard deviation over the root of n, and the quartiles lie 1.35 of it apart.
+    """
+    if min(len(a), len(b)) < _FEWEST:
+        return None
+    parts = []
+    for values in (a, b):
+        lower, middle, upper = statistics.quantiles(values, n=4)
+        parts.append(1.2533 * (upper - lower) / 1.349 / math.sqrt(len(values)) / middle)
+    return statistics.median(b) / statistics.median(a) * math.hypot(*parts)

@@ -1,0 +1,241 @@
+"""What a comparison says in words: faster or not, what was fused, what the compiler did."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from ..trace.recorded import Compiled, Results
+from ..units import duration
+from .comparison import Difference
+from .doubts import short
+from .finding import Finding
+from .formulas import MATRIX
+from .kernel_names import kernel_kind
+
+OUTCOMES = ("speed", "results", "graph-breaks", "recompiles", "compile-time", "fused-kernels",
+            "same-kernels", "vanished-operators")  # fmt: skip
+"""Every kind of thing that a comparison says, in the order in which it does."""
+
+_NAMED = 4
+"""Names that are listed; there may be many."""
+
+
+def outcomes(
+    labels: tuple[str, str],
+    figures: Difference,
+    operators: pd.DataFrame,
+    replaced: pd.DataFrame | None,
+    compiled: Compiled | None,
+) -> list[Finding]:
+    """Return what two profiles tell together. What is not known is not said."""
+    found = [*_speed(labels, figures)]
+    if compiled is not None:
+        found += _results(labels, compiled.results)
+        found += _breaks(compiled)
+        found += _recompiles(compiled)
+        found += _compile_time(figures)
+    if replaced is not None:
+        found += _fused(labels, replaced)
+        found += _same(labels, replaced)
+    return found + _vanished(labels, operators, compiled)
+
+
+def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
+    a, b, ratio = figures.wall_us_a, figures.wall_us_b, figures.wall_ratio
+    if a is None or b is None or ratio is None:
+        return []
+    times = f"{1 / ratio:.2f}" if ratio < 1 else f"{ratio:.2f}"
+    how = "as fast as" if times == "1.00" else ("faster than" if ratio < 1 else "slower than")
+    title = f"{labels[1]} is {'' if how == 'as fast as' else times + ' times '}{how} {labels[0]}"
+    if figures.differs is False:
+        title = f"no difference between {labels[0]} and {labels[1]} beyond noise"
+    noise = (
+        "; how much runs scatter is not known"
+        if figures.wall_error is None
+        else f"; the ratio is {ratio:.3f} ±{figures.wall_error:.3f} (standard error)"
+    )
+    return [
+        Finding(
+            kind="speed",
+            title=title,
+            evidence=f"A run takes {duration(a)} and {duration(b)}{noise}.",
+            advice="Look at the kernels below for where it comes from.",
+            gain_us=a - b if a > b and figures.differs is not False else None,
+            where="the whole run",
+        )
+    ]
+
+
+def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
+    if results is None:
+        title, evidence = "results were not compared", "There was no warm-up run to do it in."
+    elif results.unchecked is not None:
+        title, evidence = "results were not compared", f"{results.unchecked}."
+        evidence = evidence[:1].upper() + evidence[1:]
+    elif results.unlike:
+        title = f"results differ in {len(results.unlike)} of {results.tensors} tensors"
+        evidence = "; ".join(results.unlike[:_NAMED]) + "."
+    elif not results.absolute:
+        n = results.tensors
+        title = "results are equal"
+        evidence = f"{n} tensor{'s' * (n != 1)}, equal to the last bit."
+    else:
+        title = f"results differ by at most {results.relative:.2g} of the largest element"
+        evidence = (
+            f"{results.tensors} tensors compared; the largest difference of two elements is "
+            f"{results.absolute:.3g}; relative to the largest element of its tensor it is "
+            f"{results.relative:.2g} ({results.where})."
+        )
+    return [
+        Finding(
+            kind="results",
+            title=title,
+            evidence=evidence,
+            advice="In float32 some 1e-6 is rounding, in bfloat16 some 1e-2; more is a fault.",
+            gain_us=None,
+            where=(results.where if results else None) or "results",
+        )
+    ]
+
+
+def _breaks(compiled: Compiled) -> list[Finding]:
+    if not compiled.breaks:
+        return []
+    n = len(compiled.breaks)
+    told = [
+        (f"line {one.line}" + (f" of {one.file}" if one.file else "") + ": " if one.line else "")
+        + one.reason
+        for one in compiled.breaks
+    ]
+    return [
+        Finding(
+            kind="graph-breaks",
+            title=f"{n} graph break{'s' * (n != 1)}",
+            evidence="; ".join(told) + ".",
+            advice="Take what breaks the graph out of the compiled function, or find it at once "
+            "with fullgraph=True, which makes each an error.",
+            gain_us=None,
+            where=told[0].partition(":")[0],
+            line=next((one.line for one in compiled.breaks if one.file is None), None),
+        )
+    ]
+
+
+def _recompiles(compiled: Compiled) -> list[Finding]:
+    if not compiled.recompiles and not compiled.late_recompiles:
+        return []
+    late = len(compiled.late_recompiles)
+    n = len(compiled.recompiles) + late
+    reasons = list(dict.fromkeys([*compiled.late_recompiles, *compiled.recompiles]))
+    return [
+        Finding(
+            kind="recompiles",
+            title=f"compiled again {n} time{'s' * (n != 1)}"
+            + (f", {late} of them while profiled" if late else ", none of them while profiled"),
+            evidence="; ".join(reasons[:_NAMED]) + ".",
+            advice="torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few "
+            "fixed sizes.",
+            gain_us=None,
+            where=reasons[0].partition(":")[0],
+        )
+    ]
+
+
+def _compile_time(figures: Difference) -> list[Finding]:
+    a, b, first = figures.wall_us_a, figures.wall_us_b, figures.first_run_us_b
+    if a is None or b is None or first is None or figures.first_run_us_a is None:
+        return []
+    cost = first - b
+    saved = a - b
+    if saved > 0 and figures.differs is not False:
+        runs = math.ceil(max(cost - (figures.first_run_us_a - a), 0) / saved)
+        pays = f"it pays for itself after {runs:,} runs"
+    else:
+        pays = "it does not pay for itself"
+    return [
+        Finding(
+            kind="compile-time",
+            title=f"the first call took {duration(first)}; {pays}",
+            evidence=(
+                f"A later run takes {duration(b)}, and one as it was {duration(a)} (its first "
+                f"{duration(figures.first_run_us_a)}). What torch had in its caches was not "
+                "compiled anew."
+            ),
+            advice="Compile what runs often; mode and dynamic shapes change what compiling costs.",
+            gain_us=None,
+            where="the first call",
+        )
+    ]
+
+
+def _fused(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
+    fused = replaced[replaced["change"] == "fused"]
+    if fused.empty:
+        return []
+    before = int((fused["kernels_a"].map(len) * fused["times"]).sum())
+    after = int(fused["times"].sum())
+    names = [short(name) for name in dict.fromkeys(fused["kernel_b"])]
+    return [
+        Finding(
+            kind="fused-kernels",
+            title=f"{before} kernels became {after}",
+            evidence=(
+                f"{duration(fused['device_us_a'].sum())} of {labels[0]} became "
+                f"{duration(fused['device_us_b'].sum())} of {labels[1]}: "
+                f"{', '.join(names[:_NAMED])}{_more(names)}."
+            ),
+            advice="Fused kernels read and write memory once for what several did.",
+            gain_us=max(float(-fused["delta_us"].sum()), 0.0) or None,
+            where=names[0],
+        )
+    ]
+
+
+def _same(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
+    same = replaced[replaced["change"] == "same"]
+    same = same[same["kernel_b"].map(kernel_kind).isin(MATRIX)]
+    if same.empty:
+        return []
+    names = [short(name) for name in same["kernel_b"]]
+    n = int(same["times"].sum())
+    return [
+        Finding(
+            kind="same-kernels",
+            title=f"{n} matrix kernel{' is' if n == 1 else 's are'} the same in both",
+            evidence=(
+                f"{', '.join(names[:_NAMED])}{_more(names)}: {duration(same['device_us_a'].sum())} "
+                f"in {labels[0]} and {duration(same['device_us_b'].sum())} in {labels[1]}. One "
+                "name means one code: compiling changed nothing there."
+            ),
+            advice="To make these faster, change shapes or types (bfloat16, TF32).",
+            gain_us=None,
+            where=names[0],
+        )
+    ]
+
+
+def _vanished(
+    labels: tuple[str, str], operators: pd.DataFrame, compiled: Compiled | None
+) -> list[Finding]:
+    gone = operators[(operators["calls_a"] > 0) & (operators["calls_b"] == 0)]
+    gone = gone[gone["name"].str.startswith("aten::")]
+    if gone.empty or compiled is None:
+        return []
+    names = gone["name"].tolist()
+    n = len(names)
+    return [
+        Finding(
+            kind="vanished-operators",
+            title=f"{n} operator{'s are' if n != 1 else ' is'} gone",
+            evidence=f"{', '.join(names[:_NAMED])}{_more(names)}: {labels[1]} never calls them.",
+            advice="Their work is in the compiled code, or was none (views).",
+            gain_us=None,
+            where=names[0],
+        )
+    ]
+
+
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

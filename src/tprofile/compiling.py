@@ -1,0 +1,105 @@
+"""A cell as it is, and with torch.compile: both recorded, and their results checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any
+
+from .changes import Watch
+from .compiled import (
+    Compiler,
+    Variant,
+    compared,
+    graphs,
+    random_state,
+    set_random,
+    standing_in,
+    was_drawn,
+)
+from .pairing import Outcome, record_pair
+from .session import Around, Noted, Plan, Session
+from .trace.recorded import Compiled, Results
+
+NAMES = ("eager", "compiled")
+"""What the two are called."""
+
+
+def record_compiled(
+    run: Callable[[], object],
+    plan: Plan,
+    forms: Sequence[Variant],
+    namespace: MutableMapping[str, Any],
+    *,
+    results: Callable[[], Mapping[str, Any]],
+    changing: Sequence[str] = (),
+    before: Callable[[], object] | None = None,
+    around: Around,
+    stage: Callable[[str], None] = lambda text: None,
+    noted: Noted | None = None,
+    file_name: Callable[[str], str | None] = lambda filename: filename,
+) -> tuple[Outcome, Outcome]:
+    """Record `run` with plain forms of the names in a namespace, and with compiled ones.
+
+    `results` returns what a run has left, by name; `changing` are names of what it may change in
+    place. The other arguments are those of `session.record`. What the names stand for afterwards is
+    what they stood for before.
+    """
+    early, late = Compiler(file_name), Compiler(file_name)
+    checked: list[Results] = []
+    made = 0
+    heard = early
+
+    def as_variant(compiled: bool) -> Around:
+        @contextlib.contextmanager
+        def variant(last: bool) -> Iterator[None]:
+            nonlocal made
+            listening = heard.heard() if compiled else contextlib.nullcontext()
+            with around(last and not compiled), standing_in(namespace, forms, compiled), listening:
+                begun = graphs() if compiled else 0
+                try:
+                    yield
+                finally:
+                    made += graphs() - begun if compiled else 0
+
+        return variant
+
+    def check(plain: Session, other: Session) -> None:
+        nonlocal heard
+        watch = Watch(namespace, () if before is not None else changing)
+        state = random_state()
+        plain.check()
+        left, after = dict(results()), random_state()
+        if (note := watch.note(namespace)) is not None:
+            told = note.partition(":")[2].partition(".")[0].strip()
+            checked.append(Results(unchecked=f"the cell changes {told} in place"))
+            return
+        set_random(state)
+        other.check()
+        checked.append(compared(left, results(), was_drawn(state, after)))
+
+    sessions = [
+        Session(run, plan, before, as_variant(compiled), stage, noted, file_name)
+        for compiled in (False, True)
+    ]
+    for session, called in zip(sessions, NAMES, strict=True):
+        session.called = called
+
+    def profile() -> None:
+        nonlocal heard
+        heard = late
+
+    plain, other = record_pair(sessions[0], sessions[1], plan, check, profile)
+    told = Compiled(
+        names=[one.name for one in forms],
+        already=[one.name for one in forms if one.already],
+        graphs=made,
+        breaks=early.breaks,
+        recompiles=early.recompiles,
+        late_recompiles=late.recompiles,
+        results=checked[0] if checked else None,
+    )
+    return (
+        Outcome(plain.trace.with_recorded(label=NAMES[0]), plain.error),
+        Outcome(other.trace.with_recorded(label=NAMES[1], compiled=told), other.error),
+    )

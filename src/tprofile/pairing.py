@@ -1,0 +1,76 @@
+"""Run two variants of one piece of code in turns, so that neither has the better conditions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .session import Plan, Session
+from .trace import Trace
+
+_PAIRS = range(5, 51)
+"""Timed runs of each variant, as the time allows."""
+
+_TIMED_S = 0.5
+"""Seconds after which no more runs than the fewest are timed."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one variant."""
+
+    trace: Trace
+    error: BaseException | None
+    """What ended it early, if anything did."""
+
+
+def record_pair(
+    plain: Session,
+    other: Session,
+    plan: Plan,
+    check: Callable[[Session, Session], None],
+    profiling: Callable[[], None],
+) -> tuple[Outcome, Outcome]:
+    """Make the runs of both, and return what was recorded of each.
+
+    Both are warmed up, then `check` may run each once more, then unprofiled runs are timed, all in
+    turns; and only then, after a call of `profiling`, are both profiled, the other one first, so
+    that what is left behind is the plain one's. An error of the other variant ends that one alone;
+    one of the plain variant, or an interrupt, ends both.
+    """
+    errors: list[BaseException | None] = [None, None]
+
+    def turn(one: Callable[[], None], second: Callable[[], None]) -> None:
+        one()
+        if errors[1] is None:
+            try:
+                second()
+            except Exception as error:
+                errors[1] = error
+
+    try:
+        while len(plain.warmup_s) < plan.warmup and (not plain.warmup_s or plain.fits(6)):
+            turn(plain.warm, other.warm)
+        if plan.warmup and errors[1] is None and plain.fits(6):
+            turn(lambda: None, lambda: check(plain, other))
+        began = time.perf_counter()
+        while (
+            plan.warmup
+            and errors[1] is None
+            and len(plain.timed_s) < _PAIRS.stop - 1
+            and (len(plain.timed_s) < _PAIRS.start or time.perf_counter() - began < _TIMED_S)
+            and plain.fits(6)
+        ):
+            turn(plain.time, other.time)
+        profiling()
+        turn(lambda: None, other.profile)
+        plain.profile()
+    except BaseException as error:
+        errors[0] = error
+    # What the driver held down, it did in the runs of both.
+    plain.ran_s = other.ran_s = plain.ran_s + other.ran_s
+    first, second = (
+        Outcome(one.trace(error), error) for one, error in zip((plain, other), errors, strict=True)
+    )
+    return first, second

@@ -1,0 +1,153 @@
+"""A Comparison as text: figures side by side, what they say, tables with differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from ..units import DASH, Unit, amount, duration, unit
+from .tables import Table
+from .text import drawn, wrapped
+from .words import LINE, count, cut, visible
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+
+
+def text(comparison: Comparison, limit: int | None = 15) -> str:
+    """Return all that a comparison tells. Names of kernels are whole, on lines of their own."""
+    blocks = ["\n".join(wrapped(cut(visible(line), LINE)) for line in _lead(comparison))]
+    blocks.append(drawn(figures(comparison)))
+    if comparison.summary.warnings:
+        blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ")
+                                for one in comparison.summary.warnings))  # fmt: skip
+    blocks.append(_findings(comparison))
+    if (became := _became(comparison, limit)) is not None:
+        blocks.append(became)
+    blocks.append(_operators(comparison, limit))
+    if len(comparison.kernels):
+        blocks.append(_kernels(comparison, limit))
+    return "\n\n".join(blocks)
+
+
+def _lead(comparison: Comparison) -> list[str]:
+    a, b = comparison.labels
+    found = comparison.findings
+    first = [found[0].title[:1].upper() + found[0].title[1:]] if found else []
+    return first or [f"{a} and {b}"]
+
+
+def figures(comparison: Comparison) -> Table:
+    """Return the figures of both, per run, and what B is of A."""
+    told = comparison.summary
+    a, b = (visible(one) for one in comparison.labels)
+    rows = []
+    for what, name, put in (
+        ("wall", "wall_us", duration),
+        ("device busy", "device_busy_us", duration),
+        ("launches", "launches", _count),
+        ("kernels", "kernels", _count),
+        ("peak device memory", "peak_device_bytes", amount),
+        ("first run", "first_run_us", duration),
+    ):
+        before, after = getattr(told, f"{name}_a"), getattr(told, f"{name}_b")
+        if before is None and after is None:
+            continue
+        ratio = f"{after / before:.2f}×" if before and after is not None else DASH
+        if name == "wall_us" and told.wall_ratio is None:
+            ratio = DASH
+        shown = [DASH if one is None else put(one) for one in (before, after)]
+        rows.append([what, *shown, ratio])
+    return Table("Per run", ["", a, b, f"{b} / {a}"], "lrrr", rows, 0)
+
+
+def _count(number: float) -> str:
+    return count(number)
+
+
+def _findings(comparison: Comparison) -> str:
+    lines = ["What it says"]
+    for n, one in enumerate(comparison.findings, 1):
+        lines.append(wrapped(f"{n}. {cut(visible(one.title), LINE)}", "   "))
+        lines.append(wrapped(cut(visible(one.evidence), LINE), "   ", "   "))
+    return "\n".join(lines)
+
+
+def _became(comparison: Comparison, limit: int | None) -> str | None:
+    frame = comparison.replaced
+    if frame is None or frame.empty or not (frame["change"] != "same").any():
+        return None
+    a, b = (visible(one) for one in comparison.labels)
+    frame = frame[frame["change"] != "same"]
+    fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
+    lines = [f"What became of the kernels of {a} in {b}, in one run"]
+    for row in frame.head(limit or len(frame)).itertuples():
+        times = f" · {row.times} times" if row.times > 1 else ""
+        lines.append(
+            f"{row.change}{times} · {fit.number(row.device_us_a)} → "
+            f"{fit.number(row.device_us_b)} {fit.name}"
+        )
+        lines += [f"  - {_whole(name)}" for name in row.kernels_a]
+        if row.kernel_b is not None:
+            lines.append(f"  + {_whole(row.kernel_b)}")
+    if limit is not None and len(frame) > limit:
+        lines.append(f"… and {len(frame) - limit} more")
+    return "\n".join(lines)
+
+
+def _whole(name: str) -> str:
+    """Return a name in full, unless it is one that no compiler writes."""
+    return cut(visible(name), 10 * LINE)
+
+
+def _operators(comparison: Comparison, limit: int | None) -> str:
+    frame = comparison.operators
+    device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
+    column = "self_device_us" if device else "self_cpu_us"
+    what = "self device time" if device else "self CPU time"
+    frame = frame[(frame[f"{column}_a"] > 0) | (frame[f"{column}_b"] > 0)]
+    heads, cells = _sides(comparison, frame, column)
+    rows = [list(row) for row in zip(map(str, frame["name"]), *cells, strict=True)]
+    shown = rows if limit is None else rows[:limit]
+    table = Table(f"Operators, per run, by difference in {what}", ["operator", *heads],
+                  "n" + "r" * len(heads), shown, len(rows) - len(shown))  # fmt: skip
+    return drawn(table)
+
+
+def _kernels(comparison: Comparison, limit: int | None) -> str:
+    frame = comparison.kernels
+    heads, cells = _sides(comparison, frame, "device_us")
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    shown = rows if limit is None else rows[:limit]
+    table = Table("Kernels, copies and sets, per run, by difference", heads, "r" * len(heads),
+                  shown, 0)  # fmt: skip
+    title, head, *lines = drawn(table).split("\n")
+    named = [f"{line}  {_whole(name)}" for line, name in zip(lines, frame["name"], strict=False)]
+    more = [f"… and {len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
+    return "\n".join([title, f"{head}  kernel", *named, *more])
+
+
+def _sides(
+    comparison: Comparison, frame: pd.DataFrame, column: str
+) -> tuple[list[str], list[list[str]]]:
+    """Return heads and cells of the calls and times of both, the difference and the ratio."""
+    runs = max(len(comparison.a.runs), 1)
+    a, b = (visible(one) for one in comparison.labels)
+    before, after = frame[f"{column}_a"] / runs, frame[f"{column}_b"] / runs
+    fit = unit([*before, *after])
+    heads = [f"calls {a}", b, f"{a} {fit.name}", f"{b} {fit.name}", "difference", "ratio"]
+    return heads, [
+        [count(n / runs) for n in frame["calls_a"]],
+        [count(n / runs) for n in frame["calls_b"]],
+        [fit.number(v) for v in before],
+        [fit.number(v) for v in after],
+        [_signed(fit, v) for v in frame["delta_us"] / runs],
+        ["new" if not n else "gone" if not m else f"{r:.2f}×" if r == r else DASH
+         for n, m, r in zip(frame["calls_a"], frame["calls_b"], frame["ratio"], strict=True)],
+    ]  # fmt: skip
+
+
+def _signed(fit: Unit, value: float) -> str:
+    told = fit.number(value)
+    return f"+{told}" if value > 0 else told.replace("-", "−")
