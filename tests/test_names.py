@@ -136,6 +136,8 @@ def test_imports_run_one_way(module: str) -> None:
                 *("analysis.tree", "analysis.chain", "analysis.lines", "analysis.modules"),
                 "analysis.idle",
                 *("views.tables", "analysis.roofline"),
+                *("analysis.comparison", "analysis.replacement", "analysis.outcomes"),
+                "views.compare",
             },
         ),
     ],

@@ -85,11 +85,12 @@ class Comparison:
     @property
     def replaced(self) -> pd.DataFrame | None:
         """What became of the kernels of A in B, in the median run of each: `change, kernels_a,
-        kernel_b, times, device_us_a, device_us_b, delta_us`.
+        kernel_b, operators_a, times, device_us_a, device_us_b, delta_us`.
 
         `change` is "same", "fused" (several became one), "replaced" (one became another),
-        "vanished" or "new"; `kernels_a` a tuple of names in the order of their launches, `kernel_b`
-        a name, or None for those that vanished; `times` how often a run has that. They are matched
+        "vanished" or "new"; `kernels_a` a tuple of names in the order of their launches,
+        `operators_a` of the operators that launched them (or None), `kernel_b` a name, or None for
+        those that vanished; `times` how often a run has that. They are matched
         by name, order and operator, which for kernels of one operator with unlike names is the best
         guess that there is. None for runs of more than some thousands of kernels.
         """

@@ -183,7 +183,7 @@ def _run(
             compiling={
                 "mode": chosen.compile_mode,
                 "fullgraph": chosen.fullgraph,
-                "dynamic": chosen.dynamic or None,
+                "dynamic": chosen.dynamic,
             },
             results=lambda: value.results(shell.user_ns),
             changing=tuple(cell.names),

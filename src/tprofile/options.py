@@ -94,7 +94,11 @@ def _parser() -> _Parser:
     )
     add("--compile-mode", metavar="MODE", help="mode of torch.compile, such as reduce-overhead")
     add("--fullgraph", action="store_true", help="make every graph break an error")
-    add("--dynamic", action="store_true", help="compile for shapes that change")
+    add(
+        "--dynamic",
+        action=argparse.BooleanOptionalAction,
+        help="compile for shapes that change, or (--no-dynamic) anew for each",
+    )
     add("--label", metavar="NAME", help="keep the profile under this name, for --vs")
     add("--vs", metavar="NAME", help="compare with the profile that was labelled so")
     add(
@@ -208,7 +212,7 @@ def _check(options: Any) -> None:
     for option, value in (
         ("--compile-mode", options.compile_mode),
         ("--fullgraph", options.fullgraph),
-        ("--dynamic", options.dynamic),
+        ("--dynamic", options.dynamic is not None),
     ):
         if value and not options.compile:
             raise UsageError(f"%tprofile: {option} is for --compile. Give that too.")

@@ -180,6 +180,7 @@ class Session:
         self._conditions = Conditions()
         self.warmup_s: list[float] = []
         self.timed_s: list[float] = []
+        self.loop_s: list[float] = []
         self.discarded = 0
         self.profiled = 0
         self.notes: list[str] = []
@@ -209,6 +210,24 @@ class Session:
         """Make one more unprofiled run: with any, they are the measure, and not the warm-up."""
         self._say(f"timed run {len(self.timed_s) + 1}")
         self.timed_s.append(self._timed(last=False))
+
+    @property
+    def resets(self) -> bool:
+        """Whether something is to be done ahead of every run."""
+        return self._before is not None
+
+    def loop(self, runs: int) -> None:
+        """Make unprofiled runs in a row, and wait for the device once, after all of them."""
+        self._say(f"{runs} runs in a row")
+        with self._around(False):
+            synchronize()
+            begin = time.perf_counter()
+            for _ in range(runs):
+                self._run()
+            synchronize()
+            took = time.perf_counter() - begin
+        self.ran_s += took
+        self.loop_s.append(took / runs)
 
     def profile(self) -> None:
         self._say(self.profiler.start_text)
@@ -323,6 +342,7 @@ class Session:
             unseen=unseen,
             warmup_s=self.warmup_s,
             unprofiled_s=self.timed_s,
+            loop_s=self.loop_s,
             discarded=self.discarded,
             profiled=self.profiled,
             stopped=None if error is None else Stopped(type(error).__name__, self.doing),

@@ -35,6 +35,11 @@ class Difference:
     five of either."""
     differs: bool | None
     """Whether the walls differ by more than chance explains; None where that is not known."""
+    loop_us_a: float | None
+    """Time per run of many in a row, where the host may run ahead: what a loop over the code takes.
+    The wall of one run has the wait for the device in it."""
+    loop_us_b: float | None
+    loop_ratio: float | None
     device_busy_us_a: float | None
     device_busy_us_b: float | None
     launches_a: float | None
@@ -119,6 +124,12 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
         if first.wall_us and second.wall_us and first.wall_source == second.wall_source
         else None
     )
+    loops = [
+        statistics.median(found.trace.recorded.loop_s) * 1e6
+        if found.trace.recorded.loop_s
+        else None
+        for found in (one, other)
+    ]
     error = _error(unprofiled_us(one), unprofiled_us(other)) if ratio is not None else None
     return Difference(
         wall_us_a=first.wall_us,
@@ -126,6 +137,9 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
         wall_ratio=ratio,
         wall_error=error,
         differs=None if error is None or ratio is None else abs(ratio - 1) > _SURE * error,
+        loop_us_a=loops[0],
+        loop_us_b=loops[1],
+        loop_ratio=loops[1] / loops[0] if loops[0] and loops[1] else None,
         device_busy_us_a=first.device_busy_us,
         device_busy_us_b=second.device_busy_us,
         launches_a=first.launches,

@@ -15,7 +15,7 @@ from .formulas import MATRIX
 from .kernel_names import kernel_kind
 
 OUTCOMES = ("speed", "results", "graph-breaks", "recompiles", "compile-time", "fused-kernels",
-            "same-kernels", "vanished-operators")  # fmt: skip
+            "other-kernels", "same-kernels", "vanished-operators")  # fmt: skip
 """Every kind of thing that a comparison says, in the order in which it does."""
 
 _NAMED = 4
@@ -38,6 +38,7 @@ def outcomes(
         found += _compile_time(figures)
     if replaced is not None:
         found += _fused(labels, replaced)
+        found += _changed(labels, replaced)
         found += _same(labels, replaced)
     return found + _vanished(labels, operators, compiled)
 
@@ -60,12 +61,22 @@ def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
         Finding(
             kind="speed",
             title=title,
-            evidence=f"A run takes {duration(a)} and {duration(b)}{noise}.",
+            evidence=f"A run takes {duration(a)} and {duration(b)}{noise}.{_loop(labels, figures)}",
             advice="Look at the kernels below for where it comes from.",
             gain_us=a - b if a > b and figures.differs is not False else None,
             where="the whole run",
         )
     ]
+
+
+def _loop(labels: tuple[str, str], figures: Difference) -> str:
+    a, b, ratio = figures.loop_us_a, figures.loop_us_b, figures.loop_ratio
+    if a is None or b is None or ratio is None:
+        return ""
+    return (
+        f" Many in a row, with one wait for the device after them all, take {duration(a)} and "
+        f"{duration(b)} each: {labels[1]} takes {ratio:.2f} times as long."
+    )
 
 
 def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
@@ -84,8 +95,8 @@ def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
     else:
         title = f"results differ by at most {results.relative:.2g} of the largest element"
         evidence = (
-            f"{results.tensors} tensors compared; the largest difference of two elements is "
-            f"{results.absolute:.3g}; relative to the largest element of its tensor it is "
+            f"{results.tensors} tensor{'s' * (results.tensors != 1)} compared; the largest "
+            f"difference of two elements is {results.absolute:.3g}; relative to the largest element of its tensor it is "
             f"{results.relative:.2g} ({results.where})."
         )
     return [
@@ -191,6 +202,35 @@ def _fused(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
             where=names[0],
         )
     ]
+
+
+def _changed(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
+    changed = replaced[replaced["change"] == "replaced"]
+    changed = changed[changed["kernel_b"].map(kernel_kind).isin(MATRIX)]
+    if changed.empty:
+        return []
+    first = changed.iloc[0]
+    n = int(changed["times"].sum())
+    return [
+        Finding(
+            kind="other-kernels",
+            title=f"{n} matrix kernel{' is' if n == 1 else 's are'} another one",
+            evidence=(
+                f"{duration(changed['device_us_a'].sum())} of {labels[0]} became "
+                f"{duration(changed['device_us_b'].sum())} of {labels[1]}: "
+                f"{short(first['kernels_a'][0])} is now {short(first['kernel_b'])}"
+                f"{_more_rows(len(changed))}."
+            ),
+            advice="Another kernel comes of another shape, layout, alignment or type of inputs; "
+            "to give it that in the code makes it fast without a compiler too.",
+            gain_us=max(float(-changed["delta_us"].sum()), 0.0) or None,
+            where=short(first["kernel_b"]),
+        )
+    ]
+
+
+def _more_rows(n: int) -> str:
+    return f", and {n - 1} more" if n > 1 else ""
 
 
 def _same(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:

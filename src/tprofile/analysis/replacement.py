@@ -18,9 +18,10 @@ CHANGES = ("fused", "replaced", "vanished", "new", "same")
 _MOST = 20_000_000
 """Pairs of kernels, one of each profile, that are looked at at most."""
 
-_SAME, _LIKE, _ALONE = 4.0, 1.0, 0.01
-"""How much it says that two kernels bear one name, that one operator is behind both, and that the
-second stands for no other yet."""
+_LIKE, _ALONE, _FAR, _PLACE = 1.0, 0.01, 0.05, 0.02
+"""How much it says that one operator is behind two kernels, and that the second stands for no other
+yet; and how much it says against it that one more kernel stands between them, and how far apart
+their places in a run are."""
 
 _STAY, _NEXT, _LEFT = 1, 2, 3
 
@@ -35,8 +36,10 @@ class _Kernels:
 
     names: list[str]
     microseconds: Floats
+    operator: list[str | None]
+    """The innermost operator around the launch of each."""
     operators: list[frozenset[str]]
-    """The operators around the launch of each, as a compiler calls them: without `aten::`."""
+    """All that are around it, as a compiler calls them: without `aten::`."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -74,7 +77,11 @@ def _typical(found: Attribution) -> _Kernels:
     begin = np.where(launch != NONE, trace.start_ns[launch], trace.start_ns[rows])
     rows = rows[np.lexsort((trace.start_ns[rows], begin))]
     names = [str(trace.names[i]) for i in trace.name[rows]]
-    return _Kernels(names, trace.duration_ns[rows] / 1000, _operators(found, rows))
+    told = [
+        str(trace.names[trace.name[i]]) if i != NONE else None
+        for i in found.operator[rows].tolist()
+    ]
+    return _Kernels(names, trace.duration_ns[rows] / 1000, told, _operators(found, rows))
 
 
 def _operators(found: Attribution, rows: Ints) -> list[frozenset[str]]:
@@ -93,35 +100,69 @@ def _operators(found: Attribution, rows: Ints) -> list[frozenset[str]]:
 
 
 def _matched(a: _Kernels, b: _Kernels) -> Ints:
-    """Return for each kernel of A the one of B that does its work, or `NONE`; in the order of both.
+    """Return for each kernel of A the one of B that does its work, or `NONE`.
 
-    Of all ways to match them, one in which the pairs have most in common.
+    First those of one name, in the order of both. Then the others, whose place among those may be
+    another one: a compiler puts what it fuses where the last part of it was.
     """
-    n, m = len(a), len(b)
+    match = np.full(len(a), NONE)
+    equal = _aligned(_equal(a.names, b.names))
+    match[equal >= 0] = equal[equal >= 0]
+    left = np.flatnonzero(match == NONE)
+    free = np.setdiff1d(np.arange(len(b)), match)
+    likeness = _likeness(a, b, left, free)
+    # How far it is from one to the other, by what was matched before them, and by place.
+    passed = np.searchsorted(np.flatnonzero(match != NONE), left)
+    before = np.searchsorted(np.sort(match[match != NONE]), free)
+    part = np.arange(len(left)) / max(len(left), 1), np.arange(len(free)) / max(len(free), 1)
+    for i, row in enumerate(likeness):
+        far = _FAR * np.abs(passed[i] - before) + _PLACE * np.abs(part[0][i] - part[1])
+        likeness[i] = np.where(row > 0, row - np.minimum(far, _LIKE / 2), 0)
+    alike = _aligned(likeness, joined=True)
+    match[left[alike >= 0]] = free[alike[alike >= 0]]
+    return match
+
+
+def _equal(a: list[str], b: list[str]) -> Floats:
+    index = {name: i for i, name in enumerate(dict.fromkeys([*a, *b]))}
+    one, other = (np.array([index[name] for name in names], np.int64) for names in (a, b))
+    return (one[:, None] == other[None, :]).astype(np.float32)
+
+
+def _likeness(a: _Kernels, b: _Kernels, rows: Ints, columns: Ints) -> Floats:
+    """Return how many operators kernels of A have in common with kernels of B, at most two."""
     vocabulary = frozenset().union(*a.operators)
-    of_operator: dict[str, list[int]] = {}
-    of_name: dict[str, list[int]] = {}
-    for j, name in enumerate(b.names):
-        of_name.setdefault(name, []).append(j)
-        for operator in b.operators[j] | _fused(name, vocabulary):
-            of_operator.setdefault(operator, []).append(j)
-    # The most that the kernels of A until here have in common with the first 0, 1, ... of B, and
-    # how that came about.
+    index = {name: i for i, name in enumerate(sorted(vocabulary))}
+    one = np.zeros((len(rows), len(index)), np.float32)
+    other = np.zeros((len(columns), len(index)), np.float32)
+    for i, row in enumerate(rows.tolist()):
+        # A copy or set does no operator's work.
+        if not a.names[row].startswith(("Memcpy", "Memset")):
+            one[i, [index[name] for name in a.operators[row]]] = 1
+    for j, column in enumerate(columns.tolist()):
+        listed = b.operators[column] | _fused(b.names[column], vocabulary)
+        other[j, [index[name] for name in listed & vocabulary]] = 1
+    return np.minimum(one @ other.T, 2) * _LIKE
+
+
+def _aligned(worth: Floats, joined: bool = False) -> Ints:
+    """Return a column for each row, or `NONE`: those worth most together, in the order of both.
+
+    A column is for one row; or, `joined`, for several, but rather for one each.
+    """
+    n, m = worth.shape
+    # The most that the rows until here are worth with the first 0, 1, ... columns, and how.
     best = np.zeros(m + 1)
     how = np.zeros((n, m + 1), np.int8)
     for i in range(n):
-        like = np.zeros(m)
-        for operator in a.operators[i]:
-            like[of_operator.get(operator, [])] += _LIKE
-        like = np.minimum(like, 2 * _LIKE)
-        # Several kernels can have become one; but rather one each, where there are as many.
-        joined = np.where(like > 0, np.maximum(best[1:], best[:-1] + _ALONE) + like, 0)
-        equal = np.zeros(m)
-        at = of_name.get(a.names[i], [])
-        equal[at] = best[at] + _SAME
-        value = np.maximum(joined, equal)
+        value, step = best[:-1] + worth[i] + (_ALONE if joined else 0), np.full(m, _NEXT)
+        if joined:
+            stay = best[1:] + worth[i]
+            step[stay >= value] = _STAY
+            value = np.maximum(value, stay)
+        value[worth[i] <= 0] = -1
         now = np.maximum(best, np.append(0.0, value))
-        how[i, 1:] = np.where(value > best[1:], np.where(equal >= joined, _NEXT, _STAY), 0)
+        how[i, 1:] = np.where(value > best[1:], step, 0)
         best = np.maximum.accumulate(now)
         how[i][best > now] = _LEFT
     return _read_back(how)
@@ -149,18 +190,23 @@ def _fused(name: str, vocabulary: frozenset[str]) -> frozenset[str]:
 
 
 def _frame(a: _Kernels, b: _Kernels, groups: list[tuple[tuple[int, ...], int]]) -> pd.DataFrame:
-    rows: dict[tuple[tuple[str, ...], str | None], list[float]] = {}
+    rows: dict[tuple[tuple[str, ...], str | None, tuple[str | None, ...]], list[float]] = {}
     for members, j in groups:
-        key = tuple(a.names[i] for i in members), b.names[j] if j != NONE else None
+        key = (
+            tuple(a.names[i] for i in members),
+            b.names[j] if j != NONE else None,
+            tuple(a.operator[i] for i in members),
+        )
         row = rows.setdefault(key, [0, 0.0, 0.0])
         row[0] += 1
         row[1] += float(a.microseconds[list(members)].sum())
         row[2] += float(b.microseconds[j]) if j != NONE else 0.0
     frame = pd.DataFrame(
         {
-            "change": [_change(*key) for key in rows],
+            "change": [_change(*key[:2]) for key in rows],
             "kernels_a": [key[0] for key in rows],
             "kernel_b": pd.Series([key[1] for key in rows], dtype=object),
+            "operators_a": [key[2] for key in rows],
             "times": [int(row[0]) for row in rows.values()],
             "device_us_a": [row[1] for row in rows.values()],
             "device_us_b": [row[2] for row in rows.values()],

@@ -114,6 +114,8 @@ class Recorded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unprofiled_s: list[_Seconds] = []
     """Wall of unprofiled runs that were made to be timed, or as the user gave them to `load`, in
     seconds. Where there are any, they count, and not the warm-up runs."""
+    loop_s: list[_Seconds] = []
+    """Seconds per run of several unprofiled runs in a row, with one wait at the end of them all."""
     label: str | None = None
     """What its user calls it."""
     compiled: Compiled | None = None

@@ -44,7 +44,8 @@ def figures(comparison: Comparison) -> Table:
     a, b = (visible(one) for one in comparison.labels)
     rows = []
     for what, name, put in (
-        ("wall", "wall_us", duration),
+        ("wall of a run", "wall_us", duration),
+        ("in a loop", "loop_us", duration),
         ("device busy", "device_busy_us", duration),
         ("launches", "launches", _count),
         ("kernels", "kernels", _count),
@@ -88,7 +89,10 @@ def _became(comparison: Comparison, limit: int | None) -> str | None:
             f"{row.change}{times} · {fit.number(row.device_us_a)} → "
             f"{fit.number(row.device_us_b)} {fit.name}"
         )
-        lines += [f"  - {_whole(name)}" for name in row.kernels_a]
+        lines += [
+            f"  - {f'{visible(operator)} · ' if operator else ''}{_whole(name)}"
+            for name, operator in zip(row.kernels_a, row.operators_a, strict=True)
+        ]
         if row.kernel_b is not None:
             lines.append(f"  + {_whole(row.kernel_b)}")
     if limit is not None and len(frame) > limit:
