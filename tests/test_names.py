@@ -20,8 +20,9 @@ MODULES = sorted(
 
 def test_public_names() -> None:
     assert sorted(tprofile.__all__) == [
-        "Finding", "Profile", "Summary", "TprofileError", "__version__", "explain", "last", "load",
-        "load_ipython_extension", "record", "run", "unload_ipython_extension",
+        "Comparison", "Finding", "Profile", "Summary", "TprofileError", "__version__", "compare",
+        "explain", "last", "load", "load_ipython_extension", "record", "run",
+        "unload_ipython_extension",
     ]  # fmt: skip
     assert dir(tprofile) == sorted(tprofile.__all__)
     for name in tprofile.__all__:

@@ -96,7 +96,8 @@ def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
         title = f"results differ by at most {results.relative:.2g} of the largest element"
         evidence = (
             f"{results.tensors} tensor{'s' * (results.tensors != 1)} compared; the largest "
-            f"difference of two elements is {results.absolute:.3g}; relative to the largest element of its tensor it is "
+            f"difference of two elements is {results.absolute:.3g}; relative to the largest "
+            "element of its tensor it is "
             f"{results.relative:.2g} ({results.where})."
         )
     return [

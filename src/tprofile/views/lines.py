@@ -176,7 +176,7 @@ def line_table(profile: Profile, limit: int | None = 15) -> Table | None:
         columns.append(("launches", "r", _counts(shown["launches"] / runs)))
     columns.append(("", "l", labels))
     for head in ("launches", "calls"):
-        if _room(columns) < min(_LEAST, max(map(width, shown["source"]))):
+        if _room(columns) < min(_LEAST, max(map(width, shown["source"]), default=0)):
             # The code is what one looks for.
             columns = [column for column in columns if column[0] != head]
     heads, kinds, cells = zip(*columns, strict=True)
