@@ -82,8 +82,7 @@ class Cell:
     attributes it calls, and `bound` those that it gives a value. `silent` says that the code ends
     with `;`, so that its last value is not to be displayed. `filename` is the code's name in
     tracebacks and in `linecache`, whose line numbers are those of the syntax tree given to
-    `transform`. `source`
-    is the text as the user wrote it, from the line `first_line` on.
+    `transform`. `source` is the text as the user wrote it, from the line `first_line` on.
     """
 
     names: frozenset[str]

@@ -18,8 +18,8 @@ class Watch:
             if (found := _versions(namespace.get(name)))
         }
 
-    def note(self, namespace: Mapping[str, Any]) -> str | None:
-        """Return a sentence on what was changed in place since, or None."""
+    def changed(self, namespace: Mapping[str, Any]) -> list[str]:
+        """Return what was changed in place since: name, kind, and how often."""
         changed = []
         for name, before in self._before.items():
             value = namespace.get(name)
@@ -29,7 +29,11 @@ class Watch:
             if times > 0:
                 kind = "module" if hasattr(value, "parameters") else "tensor"
                 changed.append(f"{name} ({kind}, {times} change{'s' * (times != 1)})")
-        if not changed:
+        return changed
+
+    def note(self, namespace: Mapping[str, Any]) -> str | None:
+        """Return a sentence on what was changed in place since, or None."""
+        if not (changed := self.changed(namespace)):
             return None
         return (
             f"the cell changes in place: {', '.join(changed)}. Every run began with what the run "

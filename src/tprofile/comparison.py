@@ -94,12 +94,11 @@ class Comparison:
         by name, order and operator, which for kernels of one operator with unlike names is the best
         guess that there is. None for runs of more than some thousands of kernels.
         """
-        if "replaced" not in self._frames:
-            found = replacement(self.a._found, self.b._found)
-            if found is None:
-                return None
-            self._frames["replaced"] = found
-        return self._frames["replaced"].copy()
+        return None if self._replaced is None else self._replaced.copy()
+
+    @cached_property
+    def _replaced(self) -> pd.DataFrame | None:
+        return replacement(self.a._found, self.b._found)
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:

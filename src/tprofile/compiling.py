@@ -65,13 +65,12 @@ def record_compiled(
         return variant
 
     def check(plain: Session, other: Session) -> None:
-        nonlocal heard
         watch = Watch(namespace, () if before is not None else changing)
         state = random_state()
         plain.check()
         left, after = dict(results()), random_state()
-        if (note := watch.note(namespace)) is not None:
-            told = note.partition(":")[2].partition(".")[0].strip()
+        if changed := watch.changed(namespace):
+            told = ", ".join(changed)
             checked.append(Results(unchecked=f"the cell changes {told} in place"))
             return
         set_random(state)

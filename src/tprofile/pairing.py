@@ -46,34 +46,38 @@ def record_pair(
     """
     errors: list[BaseException | None] = [None, None]
 
-    def turn(one: Callable[[], None], second: Callable[[], None]) -> None:
-        one()
+    def attempt(of_other: Callable[[], None]) -> None:
         if errors[1] is None:
             try:
-                second()
+                of_other()
             except Exception as error:
                 errors[1] = error
 
+    def goes_on(runs: int = 0) -> bool:
+        """Tell whether both are still there, and there is time for more of each, and the rest."""
+        return bool(plan.warmup) and errors[1] is None and plain.fits(2 * runs + 6)
+
     try:
         while len(plain.warmup_s) < plan.warmup and (not plain.warmup_s or plain.fits(6)):
-            turn(plain.warm, other.warm)
-        if plan.warmup and errors[1] is None and plain.fits(6):
-            turn(lambda: None, lambda: check(plain, other))
+            plain.warm()
+            attempt(other.warm)
+        if goes_on():
+            attempt(lambda: check(plain, other))
         began = time.perf_counter()
         while (
-            plan.warmup
-            and errors[1] is None
+            goes_on()
             and len(plain.timed_s) < _PAIRS.stop - 1
             and (len(plain.timed_s) < _PAIRS.start or time.perf_counter() - began < _TIMED_S)
-            and plain.fits(6)
         ):
-            turn(plain.time, other.time)
+            plain.time()
+            attempt(other.time)
         runs = _in_a_row(plain, other)
-        for _ in range(_LOOPS if runs and plan.warmup and errors[1] is None else 0):
-            if plain.fits(2 * runs + 6):
-                turn(lambda: plain.loop(runs), lambda: other.loop(runs))
+        for _ in range(_LOOPS if runs else 0):
+            if goes_on(runs):
+                plain.loop(runs)
+                attempt(lambda: other.loop(runs))
         profiling()
-        turn(lambda: None, other.profile)
+        attempt(other.profile)
         plain.profile()
     except BaseException as error:
         errors[0] = error

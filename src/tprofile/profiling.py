@@ -94,11 +94,16 @@ def profile_runs(
     from .session import record as record_runs
 
     trace, error = record_runs(once, plan, **hooks)
-    if note := remark():
+    return _keep(_told(trace, remark(), source)), error
+
+
+def _told(trace: Trace, note: str | None, source: tuple[str, int] | None) -> Profile:
+    """Return the Profile of a trace, with a note on its runs and the text of their code."""
+    if note:
         trace = trace.with_recorded(notes=[*trace.recorded.notes, note])
     if source is not None:
         trace = trace.with_recorded(source=source[0], first_line=source[1])
-    return _keep(Profile(trace)), error
+    return Profile(trace)
 
 
 def compile_runs(
@@ -124,17 +129,10 @@ def compile_runs(
     from .compiling import record_compiled
 
     forms = variants(namespace, called, chosen, **compiling)
-    outcomes = record_compiled(once, plan, forms, namespace, **hooks)
+    plain, other = record_compiled(once, plan, forms, namespace, **hooks)
     note = remark()
-    told = []
-    for trace in (one.trace for one in outcomes):
-        if note:
-            trace = trace.with_recorded(notes=[*trace.recorded.notes, note])
-        if source is not None:
-            trace = trace.with_recorded(source=source[0], first_line=source[1])
-        told.append(Profile(trace))
-    _keep(told[0])
-    return Comparison(told[0], told[1]), (outcomes[0].error, outcomes[1].error)
+    a, b = (_told(one.trace, note, source) for one in (plain, other))
+    return Comparison(_keep(a), b), (plain.error, other.error)
 
 
 def label(profile: Profile, name: str) -> Profile:

@@ -11,12 +11,9 @@ from ..units import duration
 from .comparison import Difference
 from .doubts import short
 from .finding import Finding
+from .findings.context import listed
 from .formulas import MATRIX
 from .kernel_names import kernel_kind
-
-OUTCOMES = ("speed", "results", "graph-breaks", "recompiles", "compile-time", "fused-kernels",
-            "other-kernels", "same-kernels", "vanished-operators")  # fmt: skip
-"""Every kind of thing that a comparison says, in the order in which it does."""
 
 _NAMED = 4
 """Names that are listed; there may be many."""
@@ -188,26 +185,20 @@ def _fused(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
         return []
     before = int((fused["kernels_a"].map(len) * fused["times"]).sum())
     after = int(fused["times"].sum())
-    names = [short(name) for name in dict.fromkeys(fused["kernel_b"])]
     return [
         Finding(
             kind="fused-kernels",
             title=f"{before} kernels became {after}",
-            evidence=(
-                f"{duration(fused['device_us_a'].sum())} of {labels[0]} became "
-                f"{duration(fused['device_us_b'].sum())} of {labels[1]}: "
-                f"{', '.join(names[:_NAMED])}{_more(names)}."
-            ),
+            evidence=f"{_became(labels, fused)}: {listed(fused['kernel_b'], _NAMED)}.",
             advice="Fused kernels read and write memory once for what several did.",
-            gain_us=max(float(-fused["delta_us"].sum()), 0.0) or None,
-            where=names[0],
+            gain_us=_gained(fused),
+            where=short(fused["kernel_b"].iloc[0]),
         )
     ]
 
 
 def _changed(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
-    changed = replaced[replaced["change"] == "replaced"]
-    changed = changed[changed["kernel_b"].map(kernel_kind).isin(MATRIX)]
+    changed = _of_matrices(replaced, "replaced")
     if changed.empty:
         return []
     first = changed.iloc[0]
@@ -217,17 +208,29 @@ def _changed(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
             kind="other-kernels",
             title=f"{n} matrix kernel{' is' if n == 1 else 's are'} another one",
             evidence=(
-                f"{duration(changed['device_us_a'].sum())} of {labels[0]} became "
-                f"{duration(changed['device_us_b'].sum())} of {labels[1]}: "
-                f"{short(first['kernels_a'][0])} is now {short(first['kernel_b'])}"
-                f"{_more_rows(len(changed))}."
+                f"{_became(labels, changed)}: {short(first['kernels_a'][0])} is now "
+                f"{short(first['kernel_b'])}{_more_rows(len(changed))}."
             ),
             advice="Another kernel comes of another shape, layout, alignment or type of inputs; "
             "to give it that in the code makes it fast without a compiler too.",
-            gain_us=max(float(-changed["delta_us"].sum()), 0.0) or None,
+            gain_us=_gained(changed),
             where=short(first["kernel_b"]),
         )
     ]
+
+
+def _became(labels: tuple[str, str], rows: pd.DataFrame) -> str:
+    before, after = (duration(rows[f"device_us_{side}"].sum()) for side in "ab")
+    return f"{before} of {labels[0]} became {after} of {labels[1]}"
+
+
+def _gained(rows: pd.DataFrame) -> float | None:
+    return max(float(-rows["delta_us"].sum()), 0.0) or None
+
+
+def _of_matrices(replaced: pd.DataFrame, change: str) -> pd.DataFrame:
+    rows = replaced[replaced["change"] == change]
+    return rows[rows["kernel_b"].map(kernel_kind).isin(MATRIX)]
 
 
 def _more_rows(n: int) -> str:
@@ -235,24 +238,22 @@ def _more_rows(n: int) -> str:
 
 
 def _same(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
-    same = replaced[replaced["change"] == "same"]
-    same = same[same["kernel_b"].map(kernel_kind).isin(MATRIX)]
+    same = _of_matrices(replaced, "same")
     if same.empty:
         return []
-    names = [short(name) for name in same["kernel_b"]]
     n = int(same["times"].sum())
     return [
         Finding(
             kind="same-kernels",
             title=f"{n} matrix kernel{' is' if n == 1 else 's are'} the same in both",
             evidence=(
-                f"{', '.join(names[:_NAMED])}{_more(names)}: {duration(same['device_us_a'].sum())} "
+                f"{listed(same['kernel_b'], _NAMED)}: {duration(same['device_us_a'].sum())} "
                 f"in {labels[0]} and {duration(same['device_us_b'].sum())} in {labels[1]}. One "
                 "name means one code: compiling changed nothing there."
             ),
             advice="To make these faster, change shapes or types (bfloat16, TF32).",
             gain_us=None,
-            where=names[0],
+            where=short(same["kernel_b"].iloc[0]),
         )
     ]
 
@@ -270,13 +271,9 @@ def _vanished(
         Finding(
             kind="vanished-operators",
             title=f"{n} operator{'s are' if n != 1 else ' is'} gone",
-            evidence=f"{', '.join(names[:_NAMED])}{_more(names)}: {labels[1]} never calls them.",
+            evidence=f"{listed(names, _NAMED)}: {labels[1]} never calls them.",
             advice="Their work is in the compiled code, or was none (views).",
             gain_us=None,
             where=names[0],
         )
     ]
-
-
-def _more(names: list[str]) -> str:
-    return f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""

@@ -12,9 +12,6 @@ from ..intervals import NONE, Floats, Ints
 from . import tables
 from .attribution import Attribution
 
-CHANGES = ("fused", "replaced", "vanished", "new", "same")
-"""What can have become of kernels."""
-
 _MOST = 20_000_000
 """Pairs of kernels, one of each profile, that are looked at at most."""
 

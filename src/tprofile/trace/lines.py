@@ -20,12 +20,15 @@ def with_lines(trace: Trace, log: LineLog) -> Trace:
     """
     clocks = trace.name_is(marks.is_clock)
     runs = np.flatnonzero(trace.name_is((marks.RUN, marks.WARMUP).__contains__))
+    if not clocks.any():
+        return trace
     known = _offsets(trace, np.flatnonzero(clocks), log.readings)
     columns = {column: getattr(trace, column)[~clocks] for column in trace.COLUMNS}
     if known is None or not len(runs):
         return trace.with_rows(columns)
     line, begin, end = log.spans()
-    begin, end = (_apart(trace, runs[0], _moved(times, *known)) for times in (begin, end))
+    operators = _outermost(trace, runs[0])
+    begin, end = (_apart(_moved(times, *known), *operators) for times in (begin, end))
     numbers, code = np.unique(line, return_inverse=True)
     named = [marks.line(int(number)) for number in numbers]
     names, place = encode([*trace.names, *named])
@@ -73,22 +76,26 @@ def _moved(time_ns: Ints, at: Ints, offset: Floats) -> Ints:
     return time_ns + first + np.rint(np.interp(time_ns, at, offset - first)).astype(np.int64)
 
 
-def _apart(trace: Trace, run: int, time_ns: Ints) -> Ints:
-    """Return times at which statements begin or end, none of them inside an operator.
-
-    No statement begins or ends while an operator runs, so one that seems to, by less than clocks
-    can differ, did so before or after it.
-    """
-    skip = trace.name_is(lambda name: name.startswith(marks.OURS))
+def _outermost(trace: Trace, run: int) -> tuple[Ints, Ints]:
+    """Return start and end of the operators of a run's thread that stand in no other."""
+    ours = trace.name_is(lambda name: name.startswith(marks.OURS))
     rows = np.flatnonzero(
         trace.category_is("cpu_op")
-        & ~skip
+        & ~ours
         & (trace.process == trace.process[run])
         & (trace.thread == trace.thread[run])
     )
     start, end = trace.start_ns[rows], trace.end_ns[rows]
     outermost = start >= np.maximum.accumulate(np.append(np.iinfo(np.int64).min, end))[:-1]
-    start, end = start[outermost], end[outermost]
+    return start[outermost], end[outermost]
+
+
+def _apart(time_ns: Ints, start: Ints, end: Ints) -> Ints:
+    """Return times at which statements begin or end, none of them inside an operator.
+
+    No statement begins or ends while an operator runs, so one that seems to, by less than clocks
+    can differ, did so before or after it.
+    """
     if not len(start):
         return time_ns
     at = np.maximum(np.searchsorted(start, time_ns, "right") - 1, 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..units import DASH, Unit, amount, duration, unit
-from .tables import Table
+from .tables import Table, table
 from .text import drawn, wrapped
-from .words import LINE, count, cut, visible
+from .words import LINE, count, cut, sentence, visible
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
@@ -32,10 +32,8 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
 
 
 def _lead(comparison: Comparison) -> list[str]:
-    a, b = comparison.labels
     found = comparison.findings
-    first = [found[0].title[:1].upper() + found[0].title[1:]] if found else []
-    return first or [f"{a} and {b}"]
+    return [sentence(found[0].title) if found else " and ".join(comparison.labels)]
 
 
 def figures(comparison: Comparison) -> Table:
@@ -47,8 +45,8 @@ def figures(comparison: Comparison) -> Table:
         ("wall of a run", "wall_us", duration),
         ("in a loop", "loop_us", duration),
         ("device busy", "device_busy_us", duration),
-        ("launches", "launches", _count),
-        ("kernels", "kernels", _count),
+        ("launches", "launches", count),
+        ("kernels", "kernels", count),
         ("peak device memory", "peak_device_bytes", amount),
         ("first run", "first_run_us", duration),
     ):
@@ -61,10 +59,6 @@ def figures(comparison: Comparison) -> Table:
         shown = [DASH if one is None else put(one) for one in (before, after)]
         rows.append([what, *shown, ratio])
     return Table("Per run", ["", a, b, f"{b} / {a}"], "lrrr", rows, 0)
-
-
-def _count(number: float) -> str:
-    return count(number)
 
 
 def _findings(comparison: Comparison) -> str:
@@ -112,24 +106,20 @@ def _operators(comparison: Comparison, limit: int | None) -> str:
     what = "self device time" if device else "self CPU time"
     frame = frame[(frame[f"{column}_a"] > 0) | (frame[f"{column}_b"] > 0)]
     heads, cells = _sides(comparison, frame, column)
-    rows = [list(row) for row in zip(map(str, frame["name"]), *cells, strict=True)]
-    shown = rows if limit is None else rows[:limit]
-    table = Table(f"Operators, per run, by difference in {what}", ["operator", *heads],
-                  "n" + "r" * len(heads), shown, len(rows) - len(shown))  # fmt: skip
-    return drawn(table)
+    title = f"Operators, per run, by difference in {what}"
+    cells = [[str(name) for name in frame["name"]], *cells]
+    return drawn(table(title, ["operator", *heads], "n", cells, limit))
 
 
 def _kernels(comparison: Comparison, limit: int | None) -> str:
     frame = comparison.kernels
     heads, cells = _sides(comparison, frame, "device_us")
-    rows = [list(row) for row in zip(*cells, strict=True)]
-    shown = rows if limit is None else rows[:limit]
-    table = Table("Kernels, copies and sets, per run, by difference", heads, "r" * len(heads),
-                  shown, 0)  # fmt: skip
-    title, head, *lines = drawn(table).split("\n")
-    named = [f"{line}  {_whole(name)}" for line, name in zip(lines, frame["name"], strict=False)]
-    more = [f"… and {len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
-    return "\n".join([title, f"{head}  kernel", *named, *more])
+    numbers = table("Kernels, copies and sets, per run, by difference", heads, "", cells, limit)
+    title, head, *lines = drawn(numbers).split("\n")
+    # Behind the rows, one line on those that are left out.
+    names = [f"  {_whole(name)}" for name in frame["name"][: len(numbers.rows)]]
+    named = [line + name for line, name in zip(lines, names, strict=False)]
+    return "\n".join([title, f"{head}  kernel", *named, *lines[len(names) :]])
 
 
 def _sides(

@@ -63,7 +63,7 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
     if told:
         _add_bytes(frame[bytes_column(frame, sort)], runs, heads, columns)
     title = f"Operators, per run, by {column_words(sort, word)}"
-    return _table(title, heads, "n", [operator_names(frame), *columns], limit)
+    return table(title, heads, "n", [operator_names(frame), *columns], limit)
 
 
 def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, str]:
@@ -184,14 +184,14 @@ def kernel_table(profile: Profile, limit: int | None = 15) -> Table:
     _add_spread(frame, heads, columns)
     heads.append(f"mean {means.name}")
     columns.append([means.number(v) for v in frame["mean_us"]])
-    return _table("Kernels, copies and sets, per run", heads, "nn", columns, limit)
+    return table("Kernels, copies and sets, per run", heads, "nn", columns, limit)
 
 
 def _counts(values: pd.Series) -> list[str]:
     return [count(v) for v in values]
 
 
-def _table(
+def table(
     title: str, heads: list[str], names: str, columns: list[list[str]], limit: int | None
 ) -> Table:
     """Return a table of names, and numbers after them."""
