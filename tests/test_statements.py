@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import pytest
@@ -371,6 +371,27 @@ def compound(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )  # fmt: skip
 
 
+def looking(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    body = st.lists(inner, min_size=1, max_size=3).map(indented)
+    return st.one_of(
+        st.builds("for a in Looks(2):\n{}\nelse:\n{}".format, body, body),
+        st.builds("b = 3\nwhile look() and (b := b - 1):\n{}\nelse:\n{}".format, body, body),
+        st.builds("if look() and a:\n{}\nelif look():\n{}\nelse:\n{}".format, body, body, body),
+        st.builds(
+            "try:\n{}\nexcept KeyError as e:\n{}\nelse:\n{}\nfinally:\n{}".format,
+            body, body, body, body,
+        ),
+        st.builds("with Looks({}) as c:\n{}".format, st.integers(0, 1), body),
+        st.builds("match look():\n    case 1 | 2:\n{}".format, body.map(lambda t: indented([t]))),
+    )  # fmt: skip
+
+
+LOOK = st.sampled_from(["look()"] * 3 + ["break", "continue", "raise KeyError"])
+LOOKING = st.lists(st.recursive(LOOK, looking, max_leaves=12), min_size=1, max_size=5).map(
+    "\n".join
+)
+
+
 PROGRAM = st.lists(st.recursive(SIMPLE, compound, max_leaves=8), min_size=1, max_size=5).map(
     "\n".join
 )
@@ -416,6 +437,89 @@ def test_any_program_does_the_same(shell: Any, text: str) -> None:
         log = Log()
         assert outcome(cell, shell) == outcome(cell.noted(cast(Any, log)), shell)
         assert log.open == []
+    finally:
+        shell.user_ns.clear()
+        shell.user_ns.update(kept)
+
+
+def seen_from_within(shell: Any, text: str) -> list[tuple[int, int]]:
+    """Run a program whose parts look; return the line that runs and the line that is told."""
+    seen: list[tuple[int, int]] = []
+    log = Log()
+
+    def look(frame: Any = None) -> int:
+        line = (frame or sys._getframe(1)).f_lineno
+        seen.append((line, log.open[-1][1] if log.open else 0))
+        return 1
+
+    class Looks:
+        """Looks whenever a statement that it is in does something with it."""
+
+        def __init__(self, n: int) -> None:
+            look(sys._getframe(1))
+            self.left = n
+
+        def __enter__(self) -> None:
+            look(sys._getframe(1))
+
+        def __exit__(self, *error: object) -> bool:
+            look(sys._getframe(1))
+            return self.left == 1
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            look(sys._getframe(1))
+            self.left -= 1
+            if self.left < 0:
+                raise StopIteration
+            return self.left
+
+    shell.user_ns.update({"a": 0, "look": look, "Looks": Looks})
+    with suppress(KeyError):
+        compile_cell(shell, text).noted(cast(Any, log)).run()
+    return seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for a in Looks(2):\n    if look():\n        continue",
+        "for a in Looks(2):\n    if look():\n        break\nlook()",
+        "for a in Looks(2):\n    with Looks(0):\n        if look():\n            continue",
+        "for a in Looks(2):\n    if look():\n        with Looks(0):\n            with Looks(0):\n"
+        "                continue\n        look()",
+        "for a in Looks(2):\n    if look():\n        try:\n            break\n        finally:\n"
+        "            look()\nlook()",
+        "for a in Looks(2):\n    if look():\n        with Looks(0):\n            look()\n"
+        "        look()\n    look()",
+        "b = 3\nwhile look() and (b := b - 1):\n    if look():\n        continue",
+        "for a in Looks(1):\n    for c in Looks(1):\n        look()\n    else:\n        continue",
+        "with Looks(1):\n    look()\n    raise KeyError\nlook()",
+        "with Looks(0):\n    with Looks(0):\n        raise KeyError",
+        "try:\n    with Looks(0):\n        raise KeyError\nexcept KeyError:\n    look()",
+    ],
+)
+def test_what_runs_is_in_the_statement_that_it_is_of(shell: Any, text: str) -> None:
+    seen = seen_from_within(shell, text)
+    assert seen
+    assert [told for _, told in seen] == [line for line, _ in seen]
+
+
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(LOOKING)
+def test_what_runs_in_any_program_is_in_its_statement(shell: Any, text: str) -> None:
+    try:
+        compile(text, "", "exec")
+    except SyntaxError:
+        return
+    kept = dict(shell.user_ns)
+    try:
+        seen = seen_from_within(shell, text)
+        assert [told for _, told in seen] == [line for line, _ in seen]
     finally:
         shell.user_ns.clear()
         shell.user_ns.update(kept)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LEAVING = (ast.Break, ast.Continue)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_WITH = (ast.With, ast.AsyncWith)
 
 
 class Placeholders:
@@ -113,11 +115,14 @@ def is_noted(statement: ast.stmt) -> bool:
     return not isinstance(statement, ast.Global | ast.Nonlocal)
 
 
-def noted(statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0) -> list[ast.stmt]:
+def noted(
+    statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0, left: int = 0
+) -> list[ast.stmt]:
     """Return statements with notes of when each begins, those inside compound ones as well.
 
-    One ends where the next begins, and the last has a note of its end. Compound statements are
-    changed in place. The bodies of functions and classes stay as they are.
+    One ends where the next begins, and the last has a note of its end. `left` is the depth of what
+    `break` and `continue` leave. Compound statements are changed in place. The bodies of functions
+    and classes stay as they are.
     """
     told: list[ast.stmt] = []
     last = None
@@ -126,18 +131,40 @@ def noted(statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0
             told.append(placeholders.begin(one, depth))
             last = one
             if isinstance(one, _LEAVING):
-                # What follows is the time of the loop.
-                told.append(placeholders.end(one, depth))
+                # What follows is the time of the loop, or of what is done on the way to it.
+                told.append(placeholders.end(one, left))
                 last = None
+        late = depth == left and depth > 0 and _is_left_late(one)
         if not isinstance(one, _SCOPES):
-            _note_inner(one, placeholders, depth + 1)
-        told.append(one)
+            _note_inner(one, placeholders, depth + 1, left)
+        told.append(_ended(one, [one], placeholders, depth) if late else one)
     return told if last is None else [*told, placeholders.end(last, depth)]
 
 
-def _note_inner(statement: ast.stmt, placeholders: Placeholders, depth: int) -> None:
+def _note_inner(statement: ast.stmt, placeholders: Placeholders, depth: int, left: int) -> None:
     parts = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
     for part in parts:
         for name in ("body", "orelse", "finalbody"):
             if inner := getattr(part, name, None):
-                setattr(part, name, noted(inner, placeholders, depth))
+                within = isinstance(statement, _LOOPS) and name == "body"
+                within |= isinstance(statement, _WITH)
+                within |= name != "finalbody" and bool(getattr(statement, "finalbody", ()))
+                body = noted(inner, placeholders, depth, depth if within else left)
+                if isinstance(statement, _WITH):
+                    # An error, too, ends what is in it before it is left.
+                    body = [_ended(inner[-1], body, placeholders, depth)]
+                setattr(part, name, body)
+
+
+def _is_left_late(statement: ast.stmt) -> bool:
+    """Tell whether on the way from a `break` or `continue` in a statement something is run."""
+    return any(
+        (isinstance(one, _WITH) or (isinstance(one, ast.Try) and one.finalbody))
+        and any(isinstance(inner, _LEAVING) for inner in ast.walk(one))
+        for one in ast.walk(statement)
+    )
+
+
+def _ended(at: ast.stmt, body: list[ast.stmt], placeholders: Placeholders, depth: int) -> ast.stmt:
+    """Return statements with a note behind them that is taken however they are left."""
+    return ast.copy_location(ast.Try(body, [], [], [placeholders.end(at, depth)]), at)
