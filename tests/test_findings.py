@@ -211,8 +211,24 @@ def test_a_profiler_that_slows_the_code_too_much() -> None:
     assert "2.00 ms, and 10.0 ms under the profiler, which recorded 1,000 operators" in (
         found.evidence
     )
+    assert "--no-shapes" in found.advice
     calm = {**recorded, "unprofiled_s": [0.008]}
     assert "profiler-overhead" not in kinds(profile(op(RUN, 0, 10020), *events, recorded=calm))
+
+
+def test_lines_that_slow_the_code_too_much() -> None:
+    # GIVEN a loop of plain Python, which has nothing to record but its lines
+    lines = [op(f"tprofile::line {2 + i % 2}", 10.0 * i, 9) for i in range(900)]
+    recorded = {"profiled": 1, "asked_warmup": 3, "unprofiled_s": [0.002]}
+    one = profile(op(RUN, 0, 10020), *lines, *launched("aten::mm", 9500, 1), recorded=recorded)
+    found = only(one, "profiler-overhead")
+    assert "recorded 2 operators and calls and 900 times that a line of the cell began" in (
+        found.evidence
+    )
+    assert found.advice == (
+        "Trust the wall and the GPU's times; put the loop over them into a function, inside which "
+        "no lines are told."
+    )
 
 
 def test_a_cold_start_is_told_with_its_costs() -> None:
@@ -328,9 +344,10 @@ def test_what_few_runs_have_is_not_the_codes() -> None:
     assert kinds(runs_with([0, 0, 900, 900])) == []
     # AND two of three: then a run has one, of the length that the median run has
     found = only(runs_with([900, 0, 700]), "host-gap")
-    assert found.title == "the GPU waits 710 µs for Python"
+    assert found.title == "the GPU waits 702 µs for Python"
     assert "In each run there is 1 stretch" in found.evidence
-    assert "the longest took 910 µs" in found.evidence
+    assert "710 µs of a profiled run in all, 702 µs of that its own work" in found.evidence
+    assert "the longest took 710 µs" in found.evidence
 
 
 def test_a_wait_at_the_end_of_a_step_is_that_of_who_measures_it() -> None:
@@ -356,3 +373,5 @@ def test_what_unseen_threads_did_is_not_guessed() -> None:
         "the GPU is idle 66 % of a run, but 67 % of its work was launched by threads whose "
         "operators are not in the record"
     )
+    # AND what only those operators can tell apart is not told.
+    assert not {"host-gap", "small-kernels"} & set(kinds(one))

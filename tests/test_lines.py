@@ -10,6 +10,7 @@ import math
 import re
 import subprocess
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -710,6 +711,26 @@ def test_a_cell_that_fails_has_lines_up_to_there(shell: Any) -> None:
     assert isinstance(result.error_in_exec, IndexError)
     found = shell.user_ns["_tprofile"].lines
     assert found[["line", "calls"]].to_numpy().tolist() == [[2, 1], [3, 1], [4, 1]]
+    # AND what the traceback keeps of the code keeps none of its notes.
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(result.error_in_exec.__traceback__)]
+    taken = [
+        value.__self__
+        for code in codes
+        for value in code.co_consts
+        if isinstance(getattr(value, "__self__", None), list)
+    ]
+    assert len(taken) == 5
+    assert not any(taken)
+
+
+def test_a_cell_that_nests_too_deeply_says_so(shell: Any) -> None:
+    branches = "".join(f"elif n == {i}:\n    y = {i}\n" for i in range(900))
+    shell.run_cell(f"%%tprofile -q\nn = 4\nif n == -1:\n    pass\n{branches}")
+    one = shell.user_ns["_tprofile"]
+    assert shell.user_ns["y"] == 4
+    assert one.lines.empty
+    (warning,) = (w for w in one.summary.warnings if "lines" in w)
+    assert warning.startswith("the cell nests too deeply for its lines to be told")
 
 
 def test_a_line_magic_has_one_line(shell: Any) -> None:

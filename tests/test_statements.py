@@ -186,6 +186,7 @@ def test_lines_are_those_the_user_sees(shell: Any) -> None:
         ("%%text\nfor i in []:\n\tpass  ", "for i in []:\n\tpass", 2),
         ("%%text\n!echo it\n%pwd", "!echo it\n%pwd", 2),
         ("%%text\n# a note", "# a note", 2),
+        ("%%text\r\nx = 1\r\ny = 2", "x = 1\ny = 2", 2),
         # IPython makes one line of these two, and what is counted is lines of that.
         ("%%text\n!echo a \\\n  b\nx", "get_ipython().system('echo a    b')\nx", 2),
     ],

@@ -424,3 +424,14 @@ def test_code_and_findings_do_not_break_the_layout(hostile: str) -> None:
     head, *rows = line_rows(told)
     assert len(rows) >= 5
     assert all(columns(row) >= columns(head) for row in rows)
+
+
+def test_lines_whose_text_is_not_known_are_there() -> None:
+    marks = [op(line(2), 0, 10), op(line(3), 20, 30), op("a", 21, 5)]
+    one = profile(*marks, recorded={"profiled": None})
+    assert one.source is None
+    assert line_rows(one.text()) == [
+        "line  cell  calls  CPU µs",
+        "   2  –         1   10.00",
+        "   3  –         1   30.00",
+    ]

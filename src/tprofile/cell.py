@@ -223,7 +223,7 @@ def _as_written(text: str, source: str) -> str:
     That text itself, unless what IPython wrote in the place of a magic has fewer lines than it.
     """
     dropped = _blank_lines(text) - _blank_lines(source)
-    written = "\n".join(text.rstrip().split("\n")[dropped:])
+    written = "\n".join(text.rstrip().replace("\r\n", "\n").split("\n")[dropped:])
     made = source.rstrip()
     return written if written.count("\n") == made.count("\n") else made
 

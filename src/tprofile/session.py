@@ -184,6 +184,11 @@ class Session:
         self.discarded = 0
         self.profiled = 0
         self.notes: list[str] = []
+        if self._noted and self._log.empty:
+            self.notes.append(
+                "the cell nests too deeply for its lines to be told: Python cannot compile it with "
+                "notes of them. Put its inner part into a function."
+            )
         self.doing = ""
         self.called = ""
         """What tells the runs from those of another session."""
@@ -310,6 +315,8 @@ class Session:
         plan, recorded = self._plan, self.profiler.recorded
         if recorded is not None:
             recorded = with_lines(recorded, self._log)
+        self._log.clear()
+        if recorded is not None:
             warmup = recorded.named(marks.WARMUP)
             recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded
             if not len(recorded.named(marks.RUN)):

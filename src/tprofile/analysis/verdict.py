@@ -19,7 +19,7 @@ BUSY = 0.8
 _LOST = 0.05
 """From this part of all launches on, lost ones make every share doubtful."""
 
-_UNSEEN = 0.2
+UNSEEN = 0.2
 """From this part of the device work on, what unseen threads did makes the shares doubtful."""
 
 VERDICTS = (
@@ -54,7 +54,7 @@ def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str
         )
     if fraction >= BUSY:
         return _busy(found, fraction)
-    if (part := _unseen(found)) > _UNSEEN:
+    if (part := unseen(found)) > UNSEEN:
         return "unknown", (
             f"the GPU is idle {_percent(1 - fraction)} of a run, but {_percent(part)} of its work "
             "was launched by threads whose operators are not in the record"
@@ -102,7 +102,7 @@ def _percent(part: float) -> str:
     return f"{part * 100:.0f} %"
 
 
-def _unseen(found: Attribution) -> float:
+def unseen(found: Attribution) -> float:
     """Return the part of device work that threads launched of which no operator was recorded.
 
     torch records those of one thread, unless it is asked for all, as our own recorder does.

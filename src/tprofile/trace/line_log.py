@@ -103,6 +103,16 @@ class LineLog:
                 inside = self.now()
             self.readings.append(Reading(number, before, inside, self.now()))
 
+    @property
+    def empty(self) -> bool:
+        """Whether no code has a place in it."""
+        return not self._times
+
+    def clear(self) -> None:
+        """Forget what was noted: a traceback may hold the code, and the code its places."""
+        for times in self._times:
+            times.clear()
+
     def spans(self) -> Spans:
         """Return what was noted."""
         sizes = [len(times) for times in self._times]

@@ -150,7 +150,8 @@ def line_table(profile: Profile, limit: int | None = 15) -> Table | None:
     if not worth_showing(profile):
         return None
     every = all_lines(profile)
-    told = every[every["source"] != ""]
+    # What ran is told even where its text is not known; blank lines are not.
+    told = every[(every["source"] != "") | every["calls"].notna()]
     shown = by_weight(told)[:limit]
     if has_cell(every):
         shown = shown.sort_index()
@@ -165,7 +166,11 @@ def line_table(profile: Profile, limit: int | None = 15) -> Table | None:
     ]
     columns = [
         ("line", "r", places),
-        ("code" if shown["short"].any() else "cell", "n", shown["source"].tolist()),
+        (
+            "code" if shown["short"].any() else "cell",
+            "n",
+            [text or DASH for text in shown["source"]],
+        ),
         ("calls", "r", _counts(shown["calls"] / runs)),
         _times("CPU", shown["cpu_us"] / runs),
     ]
@@ -176,7 +181,7 @@ def line_table(profile: Profile, limit: int | None = 15) -> Table | None:
         columns.append(("launches", "r", _counts(shown["launches"] / runs)))
     columns.append(("", "l", labels))
     for head in ("launches", "calls"):
-        if _room(columns) < min(_LEAST, max(map(width, shown["source"]), default=0)):
+        if _room(columns) < min(_LEAST, max(map(width, shown["source"]))):
             # The code is what one looks for.
             columns = [column for column in columns if column[0] != head]
     heads, kinds, cells = zip(*columns, strict=True)

@@ -9,6 +9,7 @@ from ..attribution import Attribution
 from ..finding import Finding
 from ..idle import idle
 from ..summary import Summary
+from ..verdict import UNSEEN, unseen
 from .compiler import graph_breaks, recompiles
 from .context import Context
 from .costs import allocator, cold_start, for_loop_optimizer
@@ -22,6 +23,9 @@ _OF_RUNS = (
     graph_breaks, recompiles, cold_start, allocator, layout_copies, for_loop_optimizer,
 )  # fmt: skip
 
+_OF_OPERATORS = (small_kernels, host_gap)
+"""Those that tell what is torch's work from what is the code's own."""
+
 
 def findings(found: Attribution, summary: Summary) -> list[Finding]:
     """Return all findings, the largest gain first, then those without one."""
@@ -29,7 +33,8 @@ def findings(found: Attribution, summary: Summary) -> list[Finding]:
     gaps = idle(found)
     if gaps is not None and summary.wall_us and summary.device_busy_us is not None:
         seen = Context(found, summary, summary.wall_us, summary.device_busy_us, gaps)
-        told += [one for find in _OF_RUNS for one in find(seen)]
+        hidden = _OF_OPERATORS if unseen(found) > UNSEEN else ()
+        told += [one for find in _OF_RUNS if find not in hidden for one in find(seen)]
     told = [
         one if one.gain_us is None else replace(one, gain_us=float(one.gain_us)) for one in told
     ]

@@ -107,6 +107,12 @@ class Context:
         """Return the smallest sum of values in a run: what surely is there."""
         return self._of_runs(values, run, 0)
 
+    def typical_largest(self, values: Ints, run: Ints) -> float:
+        """Return the largest value in a run, the median of the runs, the lower one of two."""
+        largest = np.zeros(len(self.found.runs), np.int64)
+        np.maximum.at(largest, run, values)
+        return self.typical(largest, np.arange(len(largest)))
+
     def _of_runs(self, values: Ints | Floats, run: Ints, part: float) -> float:
         some = run >= self.apart
         per_run = np.sort(np.bincount(run[some], values[some], len(self.found.runs))[self.apart :])

@@ -111,7 +111,8 @@ def host_gap(seen: Context) -> list[Finding]:
         gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
     gain = min(gain, seen.wall_us)
     count = seen.typical(np.ones(len(python)), gaps.run[python])
-    longest = python[np.argmax(length[python])]
+    own = seen.typical(gaps.by_cause_ns[python, _PYTHON], gaps.run[python]) / 1000
+    longest = seen.typical_largest(length[python], gaps.run[python]) / 1000
     where, line, loader = _meanwhile(seen, python)
     advice = (
         "Give the DataLoader workers (num_workers, persistent_workers) and pin_memory=True, so "
@@ -124,18 +125,18 @@ def host_gap(seen: Context) -> list[Finding]:
     return [
         Finding(
             kind="host-gap",
-            title=f"the GPU waits {duration(total)} for {who}",
+            title=f"the GPU waits {duration(own)} for {who}",
             evidence=(
                 f"In each run there {_are(count, 'stretch', 'stretches')} in which the GPU has "
-                f"nothing to do and the CPU does work of its own (Python, data), "
-                f"{duration(total)} of a profiled run in all; the longest took "
-                f"{duration(length[longest] / 1000)}."
+                f"nothing to do and the CPU mostly does work of its own (Python, data), "
+                f"{duration(total)} of a profiled run in all, {duration(own)} of that its own "
+                f"work; the longest took {duration(longest)}."
             ),
             advice=advice,
             gain_us=gain,
             where=where,
             line=line,
-            label=f"GPU waits {duration(total)}",
+            label=f"GPU waits {duration(own)}",
         )
     ]
 

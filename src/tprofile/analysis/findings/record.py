@@ -8,6 +8,7 @@ from ...units import duration
 from ..attribution import Attribution
 from ..doubts import lost_launches
 from ..finding import Finding
+from ..lines import line_marks
 from ..summary import Summary
 
 _SLOWER, _LONGER_US = 2.5, 1000.0
@@ -65,20 +66,25 @@ def profiler_overhead(found: Attribution, summary: Summary) -> list[Finding]:
         return []
     if ratio < _SLOWER or profiled - wall < _LONGER_US:
         return []
-    events = int(np.count_nonzero(found.counted)) / max(len(found.runs), 1)
+    runs = max(len(found.runs), 1)
+    events, lines = np.count_nonzero(found.counted) / runs, len(line_marks(found)) / runs
+    noted = f" and {lines:,.0f} times that a line of the cell began" if lines > events else ""
+    less = (
+        "put the loop over them into a function, inside which no lines are told"
+        if noted
+        else "leave out --stack, --memory and shapes (--no-shapes), or profile a part with fewer "
+        "and larger operators"
+    )
     return [
         Finding(
             kind="profiler-overhead",
             title=f"the profiler makes the code {ratio:.1f} times slower",
             evidence=(
                 f"A run takes {duration(wall)}, and {duration(profiled)} under the profiler, which "
-                f"recorded {events:,.0f} operators and calls in it: CPU times are too long by "
-                "about as much, those of the GPU are right."
+                f"recorded {events:,.0f} operators and calls{noted} in it: CPU times are too "
+                "long by about as much, those of the GPU are right."
             ),
-            advice=(
-                "Trust the wall and the GPU's times; leave out --stack, --memory and shapes "
-                "(--no-shapes), or profile a part with fewer and larger operators."
-            ),
+            advice=f"Trust the wall and the GPU's times; {less}.",
             gain_us=None,
             where="all CPU times",
         )
