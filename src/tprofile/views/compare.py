@@ -14,6 +14,8 @@ from .words import LINE, count, cut, sentence, visible
 if TYPE_CHECKING:
     from ..comparison import Comparison
 
+_KERNELS = "Kernels, copies and sets, per run, by difference"
+
 
 def text(comparison: Comparison, limit: int | None = 15) -> str:
     """Return all that a comparison tells. Names of kernels are whole, on lines of their own."""
@@ -25,7 +27,7 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
     blocks.append(_findings(comparison))
     if (became := _became(comparison, limit)) is not None:
         blocks.append(became)
-    blocks.append(_operators(comparison, limit))
+    blocks.append(drawn(operator_table(comparison, limit)))
     if len(comparison.kernels):
         blocks.append(_kernels(comparison, limit))
     return "\n\n".join(blocks)
@@ -99,7 +101,8 @@ def _whole(name: str) -> str:
     return cut(visible(name), 10 * LINE)
 
 
-def _operators(comparison: Comparison, limit: int | None) -> str:
+def operator_table(comparison: Comparison, limit: int | None) -> Table:
+    """Return the operators of both, those that differ most first."""
     frame = comparison.operators
     device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
     column = "self_device_us" if device else "self_cpu_us"
@@ -108,13 +111,21 @@ def _operators(comparison: Comparison, limit: int | None) -> str:
     heads, cells = _sides(comparison, frame, column)
     title = f"Operators, per run, by difference in {what}"
     cells = [[str(name) for name in frame["name"]], *cells]
-    return drawn(table(title, ["operator", *heads], "n", cells, limit))
+    return table(title, ["operator", *heads], "n", cells, limit)
+
+
+def kernel_table(comparison: Comparison, limit: int | None) -> Table:
+    """Return the kernels of both, those that differ most first."""
+    frame = comparison.kernels
+    heads, cells = _sides(comparison, frame, "device_us")
+    cells = [[str(name) for name in frame["name"]], *cells]
+    return table(_KERNELS, ["kernel", *heads], "n", cells, limit)
 
 
 def _kernels(comparison: Comparison, limit: int | None) -> str:
     frame = comparison.kernels
     heads, cells = _sides(comparison, frame, "device_us")
-    numbers = table("Kernels, copies and sets, per run, by difference", heads, "", cells, limit)
+    numbers = table(_KERNELS, heads, "", cells, limit)
     title, head, *lines = drawn(numbers).split("\n")
     # Behind the rows, one line on those that are left out.
     names = [f"  {_whole(name)}" for name in frame["name"][: len(numbers.rows)]]

@@ -1,0 +1,83 @@
+"""A Comparison as static HTML tables: nothing runs in them, so they show wherever HTML does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..units import unit
+from .compare import figures, kernel_table, operator_table
+from .compare_figures import details, title
+from .findings import Said
+from .html import findings_html, lead, notes, table_html, whole
+from .tables import Table, table
+from .words import LINE, cut, sentence, visible
+
+if TYPE_CHECKING:
+    from ..comparison import Comparison
+
+MOST_BYTES = 30_000
+"""Of the tables, which a notebook keeps beside the data of the live view."""
+
+
+def compare_html(comparison: Comparison, limit: int | None = 15) -> str:
+    """Return figures, findings and tables; every name in them is text, never markup.
+
+    With fewer rows than `limit` where names are so long that they would take too many bytes.
+    """
+    shown = _html(comparison, limit)
+    for fewer in (10, 5, 2, 1):
+        if len(shown.encode()) <= MOST_BYTES:
+            break
+        shown = _html(comparison, min(limit or fewer, fewer))
+    return shown
+
+
+def _html(comparison: Comparison, limit: int | None) -> str:
+    lines = [cut(line, LINE) for line in (title(comparison), *details(comparison))]
+    every = comparison.findings
+    said = [_said(one.title, one.evidence) for one in every[:limit]]
+    more = len(every) - len(said)
+    parts = [
+        *lead(lines),
+        *notes(comparison.summary.warnings),
+        table_html(figures(comparison)),
+        *findings_html(said, [f"… and {more} more in Comparison.findings"] if more else []),
+    ]
+    if (became := _became(comparison, limit)) is not None:
+        parts.append(table_html(became))
+    tables = [operator_table(comparison, limit), kernel_table(comparison, limit)]
+    return whole([*parts, *(table_html(_shortened(one)) for one in tables if one.rows)])
+
+
+def _said(what: str, evidence: str) -> Said:
+    return Said(cut(sentence(what), LINE), [cut(evidence, LINE)])
+
+
+def _became(comparison: Comparison, limit: int | None) -> Table | None:
+    frame = comparison.replaced
+    if frame is None or not (frame["change"] != "same").any():
+        return None
+    frame = frame[frame["change"] != "same"]
+    a, b = (visible(one) for one in comparison.labels)
+    fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
+    columns = [
+        [" + ".join(names) or "–" for names in frame["kernels_a"]],
+        [name or "–" for name in frame["kernel_b"]],
+        frame["change"].tolist(),
+        [str(n) for n in frame["times"]],
+        [fit.number(us) for us in frame["device_us_a"]],
+        [fit.number(us) for us in frame["device_us_b"]],
+    ]
+    heads = [f"kernels of {a}", f"in {b}", "change", "times", f"{a} {fit.name}", f"{b} {fit.name}"]
+    made = table(f"What became of the kernels of {a}, in one run", heads, "nnl", columns, limit)
+    return _shortened(made)
+
+
+def _shortened(table: Table) -> Table:
+    """Return a table with names that a page can hold by the dozen."""
+    rows = [
+        [cut(cell, LINE) if kind == "n" else cell
+         for kind, cell in zip(table.kinds, row, strict=True)]
+        for row in table.rows
+    ]  # fmt: skip
+    return Table(table.title, table.heads, table.kinds, rows, table.left_out)
