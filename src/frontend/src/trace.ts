@@ -22,16 +22,21 @@ export interface Channel {
   off(event: "msg:custom", listen: (message: any, buffers: DataView[]) => void): void;
 }
 
+/** One count for all: several traces have one channel, and each answer belongs to one question. */
+let asked = 0;
+
 const PATIENCE_MS = 2000;
 const GONE = "The kernel that has the trace is gone. Run the cell again.";
 
 /** A trace that the kernel holds: asked for in pieces, since one large message would be refused. */
 export class KernelTrace implements TraceSource {
   #channel: Channel;
-  #asked = 0;
+  #of: string | undefined;
 
-  constructor(channel: Channel) {
+  /** `of` says which of several traces it is. */
+  constructor(channel: Channel, of?: string) {
     this.#channel = channel;
+    this.#of = of;
   }
 
   path = async (progress: Told, stop: AbortSignal): Promise<string> => {
@@ -58,7 +63,7 @@ export class KernelTrace implements TraceSource {
     progress: Told,
     stop: AbortSignal,
   ): Promise<[any, DataView | undefined]> {
-    const id = ++this.#asked;
+    const id = ++asked;
     return new Promise((resolve, reject) => {
       stop.throwIfAborted();
       const giveUp = () => listen({ id, kind: "error", message: "given up" }, []);
@@ -77,7 +82,7 @@ export class KernelTrace implements TraceSource {
       };
       this.#channel.on("msg:custom", listen);
       try {
-        this.#channel.send({ ...question, id });
+        this.#channel.send({ ...question, ...(this.#of && { of: this.#of }), id });
       } catch {
         listen({ id, kind: "error", message: GONE }, []);
       }
