@@ -63,10 +63,10 @@ export function Strips({ sides, theme }: { sides: Side[]; theme: Theme }) {
         setView={setView}
         wall={wall}
       />
-      {sides.map(({ label, payload, chosen, select }) => {
+      {sides.map(({ label, payload, chosen, select }, i) => {
         const strip = payload.strip?.lanes.length ? payload.strip : null;
         return (
-          <div key={label} role="group" aria-label={label}>
+          <div key={i} role="group" aria-label={label}>
             <p class="tp-side">
               <b>{label}</b>{" "}
               {strip ? `${lower(which(payload, strip))} · ${duration(strip.wall_us)}` : "no run was recorded"}
