@@ -221,7 +221,7 @@ function Group({ payload, row }: { payload: Comparison; row: number }) {
         </span>
       </div>
       {kernels.map((kernel, i) => (
-        <Member key={i} label={payload.labels[0]} text={kernel} room={width} />
+        <Member key={i} label={i ? "" : payload.labels[0]} text={kernel} room={width} />
       ))}
       {unnamed > 0 && <p class="tp-nil">and {unnamed} more</p>}
       {made !== null && <Member label={`\u2192 ${payload.labels[1]}`} text={made} room={width} />}
@@ -239,4 +239,4 @@ function Member({ label, text, room }: { label: string; text: string; room: numb
 }
 
 /** Pixels for the label before a kernel. */
-const MEMBER = 110;
+const MEMBER = 98;

@@ -43,7 +43,7 @@ export function heightOf({ operators, kernels, became, findings }: Comparison): 
     operators.columns.name.length, kernels.columns.name.length, 3 * findings.rows.length,
     (became.columns?.times.length ?? 0) + BELOW_ROWS,
   );
-  return 32 + Math.min(Math.max(most, 4), 11) * 26;
+  return 32 + Math.min(Math.max(most, 4), 10) * 26;
 }
 
 const BELOW_ROWS = 5;
@@ -102,7 +102,10 @@ function became(payload: Comparison): Source {
       text: (row) => String(c.times[row]!),
       aside: 2,
     },
-    ...both(payload, c.device_us_a, c.device_us_b, "device", `${payload.device} time`),
+    // It is the names that need the room: no bars, and the difference before the times.
+    ...both(payload, c.device_us_a, c.device_us_b, null, `${payload.device} time`).map(
+      (column): Column => (column.key === "delta" ? column : { ...column, aside: 1 }),
+    ),
   ];
   return {
     columns,
@@ -136,9 +139,9 @@ export function members(payload: Comparison, row: number): string[] {
   });
 }
 
-/** Return the columns of a time of both, with bars of one scale, and of their difference. */
+/** Return the columns of a time of both, of one scale, and of their difference. */
 function both(
-  payload: Comparison, a: Numbers | null, b: Numbers | null, color: string, what: string,
+  payload: Comparison, a: Numbers | null, b: Numbers | null, color: string | null, what: string,
 ): Column[] {
   const { labels } = payload;
   const [first, second] = heads(payload);
@@ -206,7 +209,7 @@ function ratio(
 ): Column {
   const cell = (row: number) => {
     const word = ended(c, row);
-    if (word) return word === "new" ? Infinity : 0;
+    if (word) return word === "new" ? Infinity : -1;
     return a?.[row] && b?.[row] != null ? b[row]! / a[row]! : null;
   };
   return {

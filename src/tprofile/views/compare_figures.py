@@ -124,7 +124,7 @@ def _why(profile: Profile, key: str) -> str:
     if key == "loop":
         return "not timed in a loop"
     if key == "memory":
-        return "not known" if profile.trace.recorded.memory else "not recorded: profile with memory"
+        return "not known" if profile.trace.recorded.memory else "not recorded"
     for figure in figures.figures(profile):
         if figure.key == _ONE_OF_FIVE[key] and figure.value == DASH:
             return figure.label.partition(": ")[2]
