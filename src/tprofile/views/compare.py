@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..units import DASH, Unit, amount, duration, unit
+from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
 from .words import LINE, count, cut, sentence, visible
@@ -38,10 +39,16 @@ def _lead(comparison: Comparison) -> list[str]:
     return [sentence(found[0].title) if found else " and ".join(comparison.labels)]
 
 
+def labels(comparison: Comparison) -> tuple[str, str]:
+    """Return what the two are called, as it can be shown."""
+    a, b = comparison.labels
+    return cut(a, LABEL), cut(b, LABEL)
+
+
 def figures(comparison: Comparison) -> Table:
     """Return the figures of both, per run, and what B is of A."""
     told = comparison.summary
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     rows = []
     for what, name, put in (
         ("wall of a run", "wall_us", duration),
@@ -75,7 +82,7 @@ def _became(comparison: Comparison, limit: int | None) -> str | None:
     frame = comparison.replaced
     if frame is None or frame.empty or not (frame["change"] != "same").any():
         return None
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     frame = frame[frame["change"] != "same"]
     fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
     lines = [f"What became of the kernels of {a} in {b}, in one run"]
@@ -138,7 +145,7 @@ def _sides(
 ) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of the calls and times of both, the difference and the ratio."""
     runs = max(len(comparison.a.runs), 1)
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     before, after = frame[f"{column}_a"] / runs, frame[f"{column}_b"] / runs
     fit = unit([*before, *after])
     heads = [f"calls {a}", b, f"{a} {fit.name}", f"{b} {fit.name}", "difference", "ratio"]

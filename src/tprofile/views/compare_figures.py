@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..units import DASH, amount, duration
 from . import figures
+from .compare import labels
 from .words import count, percent, sentence
 
 if TYPE_CHECKING:
@@ -42,17 +43,18 @@ def title(comparison: Comparison) -> str:
 
 
 def details(comparison: Comparison) -> list[str]:
-    """Return what ran on what: one line where it is the same for both."""
-    first, second = (figures.details(one) for one in (comparison.a, comparison.b))
-    if first == second:
-        return [f"each: {first[0]}", *first[1:]]
-    same = [line for line in first if line in second]
-    return [
-        *(f"{label}: {line}" for label, lines in zip(comparison.labels, (first, second),
-                                                      strict=True)
-          for line in lines if line not in same),
-        *same,
-    ]  # fmt: skip
+    """Return what ran on what, said once where it is the same for both."""
+    both = [figures.details(one) for one in (comparison.a, comparison.b)]
+    same = [line for line in both[0] if line in both[1]]
+    own = [
+        f"{label}: {line}"
+        for label, lines in zip(labels(comparison), both, strict=True)
+        for line in lines
+        if line not in same
+    ]
+    if both[0][0] == both[1][0]:
+        return [f"each: {same[0]}", *own, *same[1:]]
+    return [*own, *same]
 
 
 def compared(comparison: Comparison) -> list[Compared]:
@@ -112,7 +114,7 @@ def _reason(comparison: Comparison, key: str, a: float | None, b: float | None) 
     if whys[0] == whys[1]:
         return whys[0] or ""
     return "; ".join(
-        f"{label}: {why}" for label, why in zip(comparison.labels, whys, strict=True) if why
+        f"{label}: {why}" for label, why in zip(labels(comparison), whys, strict=True) if why
     )
 
 

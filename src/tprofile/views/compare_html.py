@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..units import unit
-from .compare import figures, kernel_table, operator_table
+from .compare import figures, kernel_table, labels, operator_table
 from .compare_figures import details, title
 from .findings import Said
 from .html import findings_html, lead, notes, table_html, whole
 from .tables import Table, table
-from .words import LINE, cut, sentence, visible
+from .words import LINE, cut, sentence
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
@@ -58,7 +58,7 @@ def _became(comparison: Comparison, limit: int | None) -> Table | None:
     if frame is None or not (frame["change"] != "same").any():
         return None
     frame = frame[frame["change"] != "same"]
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
     columns = [
         [" + ".join(names) or "–" for names in frame["kernels_a"]],

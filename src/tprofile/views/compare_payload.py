@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TprofileError
 from . import findings
+from .compare import labels
 from .compare_figures import compared, details, title
 from .pack import LABEL, NAME, Names, size, table
 from .payload import finding_row, lines_kept, payload, say_findings, say_rows, told
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from ..comparison import Comparison
     from ..result import Profile
 
-MOST_BYTES = 150_000
+MOST_BYTES = 140_000
 """Of the whole: with the bundle and the tables beside it, half of what a notebook may grow by."""
 
-OWN_BYTES, PROFILE_BYTES = 45_000, 40_000
-"""What is kept for the comparison itself, and for each profile; both get what others leave."""
+PROFILE_BYTES = 40_000
+"""What is kept for the second profile, whatever the first has."""
 
 TABLE_BYTES, FINDINGS_BYTES, LINES_BYTES = 13_000, 10_000, 3_000
 """Of the groups of kernels, the operators and the kernels each; of the findings; of the warnings
@@ -43,17 +44,16 @@ _OPERATOR_COLUMNS = ("calls", "self_cpu_us", "self_device_us")
 
 
 def compare_payload(comparison: Comparison, sort: str | None = None) -> dict[str, Any]:
-    """Return all that page and widget show, as plain values of at most 150,000 bytes of JSON.
+    """Return all that page and widget show, as plain values of at most 140,000 bytes of JSON.
 
     Times and calls are per run. Names in columns are indices into `names`, here and in `a` and `b`,
     the payloads of the two profiles, whose own `names` are empty. `sort` is the order of their
     operators, where they have such a column. None stands for what was not measured.
     """
     names, left_out = Names(), list[str]()
-    a, b = (cut(one, LABEL) for one in comparison.labels)
     result: dict[str, Any] = {
         "id": uuid.uuid4().hex[:16],
-        "labels": [a, b],
+        "labels": list(labels(comparison)),
         "title": cut(title(comparison), LINE),
         "details": lines_kept("details", details(comparison), LINES_BYTES, left_out),
         "warnings": lines_kept("warnings", comparison.summary.warnings, LINES_BYTES, left_out),
