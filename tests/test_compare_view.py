@@ -14,9 +14,10 @@ import pytest
 from test_html import HOSTILE, Page
 from test_page import Elements
 from test_show import VIEW, Shell
-from traces import op, profile, recorded, work
+from traces import note, op, profile, recorded, work
 
 import tprofile
+from tprofile.trace.marks import RUN
 from tprofile.views import figures
 from tprofile.views import show as showing
 from tprofile.views.compare_figures import compared, details, title
@@ -62,11 +63,16 @@ def test_the_answer_and_what_ran_stand_above() -> None:
     shown = compare_payload(one)
     assert (shown["title"], shown["labels"]) == (title(one), ["before", "after"])
     assert shown["details"] == details(one) == ["each: 1 run: the whole trace · CUDA 0"]
+
     # AND where the two differ in that, each has its line, and what is the same is said once
-    first, *others = details(made({"earlier": 2}, {"earlier": 3}))
-    assert first == "each: 1 run: the whole trace · CUDA 0"
+    def once(earlier: int) -> tprofile.Profile:
+        how = {"profiled": 1, "earlier": earlier}
+        return profile(note(RUN, 0, 100), op("a", 0, 9), recorded=how)
+
+    first, *others = details(tprofile.compare(once(2), once(3)))
+    assert first == "each: 1 run, profiled, no warm-up"
     assert [line.partition(" before:")[0] for line in others] == [
-        "before: this process was profiled 2 times", "after: this process was profiled 3 times",
+        "A: this process was profiled 2 times", "B: this process was profiled 3 times",
     ]  # fmt: skip
     assert details(tprofile.compare(made().a, recorded("mlp_train"))) == [
         "before: 1 run: the whole trace · CUDA 0",
