@@ -22,9 +22,6 @@ export interface Channel {
   off(event: "msg:custom", listen: (message: any, buffers: DataView[]) => void): void;
 }
 
-/** One count for all: several traces have one channel, and each answer belongs to one question. */
-let asked = 0;
-
 const PATIENCE_MS = 2000;
 const GONE = "The kernel that has the trace is gone. Run the cell again.";
 
@@ -32,6 +29,7 @@ const GONE = "The kernel that has the trace is gone. Run the cell again.";
 export class KernelTrace implements TraceSource {
   #channel: Channel;
   #of: string | undefined;
+  #asked = 0;
 
   /** `of` says which of several traces it is. */
   constructor(channel: Channel, of?: string) {
@@ -63,7 +61,8 @@ export class KernelTrace implements TraceSource {
     progress: Told,
     stop: AbortSignal,
   ): Promise<[any, DataView | undefined]> {
-    const id = ++asked;
+    // Several traces have one channel, and each answer belongs to one question.
+    const id = this.#of ? `${this.#of}${++this.#asked}` : ++this.#asked;
     return new Promise((resolve, reject) => {
       stop.throwIfAborted();
       const giveUp = () => listen({ id, kind: "error", message: "given up" }, []);
