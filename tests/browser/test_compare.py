@@ -251,8 +251,12 @@ def test_all_letters_can_be_read_in_both_themes(
     page.emulate_media(color_scheme=scheme)
     expect(view).to_have_attribute("data-tp-theme", scheme)
     seen = 0
-    looked_at = ".tp-whose [aria-pressed=false], .tp-title, .tp-detail, .tp-both [role] > *, .tp-both b, .tp-side"
-    looked_at += ", .tp-row span, .tp-group b, .tp-group span, .tp-foot, [role=listitem] p"
+    looked_at = (
+        ".tp-whose [aria-pressed=false], .tp-title, .tp-detail, .tp-both [role] > *, .tp-both b"
+    )
+    looked_at += (
+        ", .tp-side, .tp-row span, .tp-group b, .tp-group span, .tp-foot, [role=listitem] p"
+    )
     looked_at += ", [role=listitem] b, .tp-head button"
     for name in ("Findings", "Became", "Operators"):
         tab(view, name)

@@ -217,7 +217,7 @@ function Group({ payload, row }: { payload: Comparison; row: number }) {
       <div class="tp-what">
         <b>{c.change[row]!.charAt(0).toUpperCase() + c.change[row]!.slice(1)}</b>
         <span class="tp-gain">
-          {together(`${times}${duration(c.device_us_a[row]!)} \u2192 ${duration(c.device_us_b[row]!)}`)}
+          {together(`${times}${time(c.device_us_a[row]!)} \u2192 ${time(c.device_us_b[row]!)}`)}
         </span>
       </div>
       {kernels.map((kernel, i) => (
@@ -227,6 +227,10 @@ function Group({ payload, row }: { payload: Comparison; row: number }) {
       {made !== null && <Member label={`\u2192 ${payload.labels[1]}`} text={made} room={width} />}
     </div>
   );
+}
+
+function time(us: number): string {
+  return us ? duration(us) : "0";
 }
 
 function Member({ label, text, room }: { label: string; text: string; room: number }) {

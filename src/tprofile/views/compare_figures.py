@@ -87,8 +87,10 @@ def _row(
         why = _reason(comparison, key, a, b)
     elif key == "wall" and told.wall_ratio is None:
         why = "one under the profiler, the other not: no ratio"
-    elif a > 0:
-        ratio, more = f"{b / a:.2f}×", _difference(b - a, put)
+    elif a == b:
+        more = "the same"
+    else:
+        ratio, more = f"{b / a:.2f}×" if a > 0 else "", _difference(b - a, put)
         if key == "wall" and told.differs is False:
             more = f"{more}, within noise"
     spread = [_spread(one) if key == "wall" else "" for one in (comparison.a, comparison.b)]
@@ -97,7 +99,7 @@ def _row(
 
 
 def _difference(by: float, put: Callable[[float], str]) -> str:
-    return f"{'+' if by > 0 else '−'}{put(abs(by))}" if by else "the same"
+    return f"{'+' if by > 0 else '−'}{put(abs(by))}"
 
 
 def _spread(profile: Profile) -> str:
