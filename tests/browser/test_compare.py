@@ -143,7 +143,7 @@ def test_a_group_says_what_became_of_what_and_marks_both_runs(
 def test_both_runs_have_one_scale(context: BrowserContext, tmp_path: Path) -> None:
     page, view = at(context, tmp_path, pair())
     plain, which = pixels(page), view.locator(".tp-which")
-    expect(which).to_have_text("A run of each, on one time scale")
+    expect(which).to_have_text("A run of each, to scale")
     view.locator("canvas").first.focus()
     page.keyboard.press("w")
     expect(which).to_contain_text("of it")

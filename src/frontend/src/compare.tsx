@@ -141,7 +141,7 @@ function Both({ payload, theme }: { payload: Comparison; theme: Theme }) {
       </div>
       <Warnings lines={payload.warnings} />
       <Figures labels={payload.labels} figures={payload.figures} />
-      {(payload.a.strip || payload.b.strip) && (
+      {[payload.a, payload.b].some(({ strip }) => strip?.lanes.length) && (
         <Strips
           theme={theme}
           sides={(["a", "b"] as const).map((side, i) => ({

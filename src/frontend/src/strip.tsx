@@ -57,7 +57,7 @@ export function Strips({ sides, theme }: { sides: Side[]; theme: Theme }) {
   return (
     <section class="tp-strip tp-strips" aria-label="A run of each, on one time scale">
       <Legend
-        which={`A run of each, on one time scale${part}`}
+        which={`A run of each, to scale${part}`}
         strips={strips}
         view={view}
         setView={setView}

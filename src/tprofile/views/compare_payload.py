@@ -61,7 +61,7 @@ def compare_payload(comparison: Comparison, sort: str | None = None) -> dict[str
             {key: cut(text, 2 * LABEL) if text else "" for key, text in asdict(one).items()}
             for one in compared(comparison)
         ],
-        "device": cut(device_word(comparison.b), LABEL),
+        "device": cut(device_word(_with_device(comparison)), LABEL),
         "findings": _findings(comparison, left_out),
         "became": _became(comparison, names, left_out),
         "operators": _operators(comparison, names, left_out),
@@ -78,6 +78,11 @@ def compare_payload(comparison: Comparison, sort: str | None = None) -> dict[str
             f"names: {names.cut:,} of more than {NAME:,} characters are cut in their middle"
         )
     return {**result, "left_out": left_out}
+
+
+def _with_device(comparison: Comparison) -> Profile:
+    """Return the profile by which devices are called: one that has seen some."""
+    return comparison.b if comparison.b.summary.device_names else comparison.a
 
 
 def _payload(profile: Profile, sort: str | None, names: Names, most: int) -> dict[str, Any]:
