@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from notebook import kernel, results, streams
 from test_html import HOSTILE, Page
 from test_page import Elements
 from test_show import VIEW, Shell
@@ -417,3 +418,18 @@ def test_a_closed_widget_lets_go_of_both() -> None:
     gc.collect()
     assert [each() for each in alive] == [None, None]
     assert "profiled again" in widget.ask({"kind": "path", "id": 1, "of": "a"})[0]["message"]
+
+
+def test_a_cell_against_another_is_one_result_with_both() -> None:
+    with kernel() as client:
+        client.run("import torch\nx = torch.ones(4, 4)")
+        assert client.run("%%tprofile -q --label before\ny = x @ x").outputs == []
+        cell = client.run("%%tprofile --vs before --label after\ny = x + x")
+        (bundle,) = results(cell)
+        assert bundle["text/plain"] == streams(client.run("print(_tcomparison)")).rstrip("\n")
+        held = Elements(bundle["text/html"]).held["payload"]
+        assert isinstance(held, dict)
+        assert held["labels"] == ["before", "after"]
+        # AND one that is to be quiet shows nothing, until it is looked at
+        assert client.run("%%tprofile -q --vs before\ny = x - x").outputs == []
+        assert len(results(client.run("_tcomparison"))) == 1

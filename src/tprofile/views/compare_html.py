@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..units import unit
+from ..units import DASH, unit
 from .compare import figures, kernel_table, labels, operator_table
 from .compare_figures import details, title
 from .findings import Said
@@ -33,12 +33,14 @@ def compare_html(comparison: Comparison, limit: int | None = 15) -> str:
 
 
 def _html(comparison: Comparison, limit: int | None) -> str:
-    lines = [cut(line, LINE) for line in (title(comparison), *details(comparison))]
-    every = comparison.findings
-    said = [_said(one.title, one.evidence) for one in every[:limit]]
-    more = len(every) - len(said)
+    # The first of the findings is the answer.
+    first, others = comparison.findings[:1], comparison.findings[1:]
+    proof = [one.evidence for one in first]
+    lines = [title(comparison), *proof, *details(comparison)]
+    said = [_said(one.title, one.evidence) for one in others[:limit]]
+    more = len(others) - len(said)
     parts = [
-        *lead(lines),
+        *lead([cut(line, LINE) for line in lines]),
         *notes(comparison.summary.warnings),
         table_html(figures(comparison)),
         *findings_html(said, [f"… and {more} more in Comparison.findings"] if more else []),
@@ -61,8 +63,8 @@ def _became(comparison: Comparison, limit: int | None) -> Table | None:
     a, b = labels(comparison)
     fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
     columns = [
-        [" + ".join(names) or "–" for names in frame["kernels_a"]],
-        [name or "–" for name in frame["kernel_b"]],
+        [_together(names) for names in frame["kernels_a"]],
+        [name or DASH for name in frame["kernel_b"]],
         frame["change"].tolist(),
         [str(n) for n in frame["times"]],
         [fit.number(us) for us in frame["device_us_a"]],
@@ -71,6 +73,12 @@ def _became(comparison: Comparison, limit: int | None) -> Table | None:
     heads = [f"kernels of {a}", f"in {b}", "change", "times", f"{a} {fit.name}", f"{b} {fit.name}"]
     made = table(f"What became of the kernels of {a}, in one run", heads, "nnl", columns, limit)
     return _shortened(made)
+
+
+def _together(names: tuple[str, ...]) -> str:
+    if len(names) < 2:
+        return "".join(names) or DASH
+    return f"{len(names)} kernels: {' + '.join(names)}"
 
 
 def _shortened(table: Table) -> Table:
