@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from notebook import kernel, results, streams
 from test_html import HOSTILE, Page
@@ -170,6 +171,27 @@ def test_groups_say_what_became_of_what() -> None:
     assert named(shown, columns["operators_a"]) == [list(names) for names in frame["operators_a"]]
     assert named(shown, columns["kernel_b"]) == frame["kernel_b"].tolist()
     assert columns["count"] == [len(names) for names in frame["kernels_a"]]
+
+
+def test_a_group_of_many_long_names_names_the_first() -> None:
+    kernels = tuple(f"{i}" + "x" * 499 for i in range(60))
+    one = made()
+    frame = one._replaced
+    assert frame is not None
+    one.__dict__["_replaced"] = pd.concat([frame, frame]).assign(
+        kernels_a=[kernels, kernels[:1] * 60], operators_a=[("op",) * 60] * 2
+    )
+    columns = compare_payload(one)["became"]["columns"]
+    assert columns["count"] == [60, 60]
+    # A name that comes again takes no room
+    assert [len(names) for names in columns["kernels_a"]] == [8, 40]
+    assert [len(names) for names in columns["operators_a"]] == [8, 40]
+
+
+def test_labels_differ_whatever_they_are() -> None:
+    assert made({"label": "B"}, {"label": None}).labels == ("A", "B")
+    assert made({"label": "x"}, {"label": "x"}).labels == ("A", "B")
+    assert made({"label": None}, {"label": "x"}).labels == ("A", "x")
 
 
 def test_too_many_kernels_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,9 +50,8 @@ class Comparison:
     def labels(self) -> tuple[str, str]:
         """What the two are called: their labels, or A and B."""
         given = [one.trace.recorded.label for one in (self.a, self.b)]
-        if given[0] == given[1]:
-            return "A", "B"
-        return given[0] or "A", given[1] or "B"
+        named = given[0] or "A", given[1] or "B"
+        return ("A", "B") if named[0] == named[1] else named
 
     @cached_property
     def summary(self) -> Difference:

@@ -29,12 +29,12 @@ MOST_BYTES = 140_000
 PROFILE_BYTES = 40_000
 """What is kept for the second profile, whatever the first has."""
 
-TABLE_BYTES, FINDINGS_BYTES, LINES_BYTES = 13_000, 10_000, 3_000
+TABLE_BYTES, FINDINGS_BYTES, LINES_BYTES = 14_000, 10_000, 3_000
 """Of the groups of kernels, the operators and the kernels each; of the findings; of the warnings
 and the details each."""
 
-MEMBERS = 40
-"""Kernels of a group that became one: of more, the first are named."""
+MEMBERS, MEMBERS_LETTERS = 40, 4_000
+"""Kernels of a group that became one, and letters of their names: of more, the first are named."""
 
 TONES = {**findings.TONES, "results": "wait", "fused-kernels": "device", "other-kernels": "device",
          "same-kernels": "device", "vanished-operators": "cpu", "compile-time": "cpu"}  # fmt: skip
@@ -133,11 +133,12 @@ def _became(comparison: Comparison, names: Names, left_out: list[str]) -> dict[s
         return {"of": 0, "columns": None, "none": why}
     if frame.empty:
         return {"of": 0, "columns": None, "none": "No device work was recorded."}
+    named = [_members(one) for one in frame["kernels_a"]]
     columns: dict[str, Iterable[Any] | None] = {
         "change": frame["change"].tolist(),
         "count": [len(one) for one in frame["kernels_a"]],
-        "kernels_a": [one[:MEMBERS] for one in frame["kernels_a"]],
-        "operators_a": [one[:MEMBERS] for one in frame["operators_a"]],
+        "kernels_a": [one[:n] for one, n in zip(frame["kernels_a"], named, strict=True)],
+        "operators_a": [one[:n] for one, n in zip(frame["operators_a"], named, strict=True)],
         "kernel_b": frame["kernel_b"].tolist(),
         "times": frame["times"].tolist(),
         "device_us_a": frame["device_us_a"].tolist(),
@@ -152,6 +153,17 @@ def _became(comparison: Comparison, names: Names, left_out: list[str]) -> dict[s
             "Comparison.replaced"
         )
     return {**packed, "none": None}
+
+
+def _members(kernels: tuple[str, ...]) -> int:
+    """Return how many kernels of a group are named, at least the first."""
+    room, seen = MEMBERS_LETTERS, set[str]()
+    for i, name in enumerate(kernels[:MEMBERS]):
+        room -= 0 if name in seen else len(name)
+        seen.add(name)
+        if i and room < 0:
+            return i
+    return min(len(kernels), MEMBERS)
 
 
 def _operators(comparison: Comparison, names: Names, left_out: list[str]) -> dict[str, Any]:
