@@ -305,10 +305,14 @@ def test_a_notebook_shows_it_live_and_keeps_it(
         )
     # AND without a kernel the page takes its place
     lab.save()
-    lab.trust()
+    lab.shut_down_kernel()
     lab.open("w.ipynb", kernel=False)
+    assert lab.kernels() == []
     view = shown(lab.outputs(0))
     expect(view).to_have_count(1)
+    expect(lab.outputs(0).locator(".tp-live")).to_have_count(0)
+    for said in ("Error displaying widget", "Loading widget"):
+        expect(lab.page.get_by_text(said)).not_to_be_visible()
     tab(view, "Became")
     expect(view.locator(".tp-group")).to_be_visible()
     whose(view, "compiled").click()

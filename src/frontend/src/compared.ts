@@ -63,7 +63,7 @@ function sides(payload: Comparison, { sort, columns: c }: SideTable, word: strin
   const what = word === "kernel" ? `${device} time` : `self ${onCpu ? "CPU" : device} time`;
   const columns = [
     // Names are told apart by more than their ends: bars go before they are cut to those.
-    { ...nameColumn("name", word, c.name, names), least: 260 },
+    { ...nameColumn("name", word, c.name, names), least: 236 },
     pair("calls", "calls", c.calls_a, c.calls_b, { name: "", size: 1, decimals: 2 }, labels, 1),
   ];
   if (!onCpu && c.self_cpu_us_a && c.self_cpu_us_b) {
@@ -85,7 +85,6 @@ function became(payload: Comparison): Source {
       key: "kernels_a",
       head: `kernels of ${a}`,
       name: true,
-      least: 200,
       about: `Kernels, copies and sets of ${labels[0]}, with the operators that launched them`,
       cell: (row) => before(payload, row),
       text: (row) => before(payload, row) ?? DASH,
