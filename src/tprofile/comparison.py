@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from .analysis.finding import Finding
 from .analysis.outcomes import outcomes
 from .analysis.replacement import replacement
 from .errors import TprofileError
+from .files import whole_file
 from .result import Profile
 from .trace.recorded import Compiled
 
@@ -48,9 +50,8 @@ class Comparison:
     def labels(self) -> tuple[str, str]:
         """What the two are called: their labels, or A and B."""
         given = [one.trace.recorded.label for one in (self.a, self.b)]
-        if given[0] == given[1]:
-            return "A", "B"
-        return given[0] or "A", given[1] or "B"
+        named = given[0] or "A", given[1] or "B"
+        return ("A", "B") if named[0] == named[1] else named
 
     @cached_property
     def summary(self) -> Difference:
@@ -121,6 +122,19 @@ class Comparison:
             raise TprofileError(f"limit is {limit!r}, but must be 1 or more, or None for all rows.")
         return text(self, limit)
 
+    def to_html(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> str:
+        """Write all that the notebook shows as one HTML file, and return the path.
+
+        It needs no kernel, no server and no network, and holds the two traces too (each if its file
+        has at most 16 MB). Raises TprofileError where it cannot be written, or exists and
+        `overwrite` is off.
+        """
+        from .views.compare_page import compare_document
+
+        with whole_file(path, overwrite=overwrite) as file:
+            file.write(compare_document(self).encode())
+        return os.fspath(path)
+
     def _frame(self, name: str, make: Any) -> pd.DataFrame:
         if name not in self._frames:
             self._frames[name] = make(self.a._found, self.b._found)
@@ -131,6 +145,17 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"<tprofile.Comparison: {' against '.join(self.labels)}>"
+
+    def _repr_html_(self) -> str:
+        from .views.compare_page import compare_page
+        from .views.compare_payload import compare_payload
+
+        return compare_page(self, compare_payload(self))
+
+    def _ipython_display_(self) -> None:
+        from .views.show import compare_show
+
+        compare_show(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self) if cycle else str(self))

@@ -87,9 +87,9 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
             if chosen.variable:
                 shell.user_ns[chosen.variable] = made
             if shows or (error is not None and not chosen.quiet):
-                bundles = _bundles(shell, profile, chosen)
-                if comparison is not None and (not error or comparison.b.summary.wall_us):
-                    bundles.append({"text/plain": comparison.text(chosen.limit)})
+                # Where B came to nothing, what there is of A is more than half of a comparison.
+                both = comparison is not None and (not error or comparison.b.summary.wall_us)
+                bundles = _bundles(shell, profile, comparison if both else None, chosen)
         finally:
             outputs.release()
     if bundles is not None:
@@ -202,11 +202,19 @@ def _screen(shell: Any) -> Screen:
     return TerminalScreen()
 
 
-def _bundles(shell: Any, profile: Profile, chosen: argparse.Namespace) -> list[dict[str, Any]]:
+def _bundles(
+    shell: Any, profile: Profile, comparison: Comparison | None, chosen: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Return what to show: in a notebook the comparison alone, which has both profiles in it."""
     if getattr(shell, "kernel", None) is None:
-        return [{"text/plain": profile.text(chosen.sort, chosen.limit)}]
-    from .views.show import bundles
+        texts = [profile.text(chosen.sort, chosen.limit)]
+        if comparison is not None:
+            texts.append(comparison.text(chosen.limit))
+        return [{"text/plain": text} for text in texts]
+    from .views.show import bundles, compare_bundles
 
+    if comparison is not None:
+        return compare_bundles(shell, comparison, chosen.sort, chosen.limit)
     return bundles(shell, profile, chosen.sort, chosen.limit)
 
 

@@ -6,9 +6,9 @@ import { inked } from "./theme.ts";
 import { together } from "./words.ts";
 
 interface Props {
-  payload: Payload;
+  payload: Pick<Payload, "headline" | "reason" | "first" | "details">;
   /** Go to the finding that is named here. */
-  open: () => void;
+  open?: () => void;
 }
 
 export function Answer({ payload, open }: Props) {
@@ -24,7 +24,7 @@ export function Answer({ payload, open }: Props) {
       {first && (
         <p class="tp-why">
           {first[0].charAt(0).toUpperCase() + first[0].slice(1)}
-          <Link open={open}>{together(first[1])}</Link>
+          <Link open={open!}>{together(first[1])}</Link>
           {together(first[2])}
         </p>
       )}
@@ -34,5 +34,17 @@ export function Answer({ payload, open }: Props) {
         </p>
       ))}
     </div>
+  );
+}
+
+export function Warnings({ lines }: { lines: string[] }) {
+  return (
+    <>
+      {lines.map((line) => (
+        <p key={line} class="tp-warning">
+          <b>Note</b> {line}
+        </p>
+      ))}
+    </>
   );
 }

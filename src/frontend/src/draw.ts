@@ -6,7 +6,7 @@ import { ink, type Palette } from "./theme.ts";
 import { cut, unit } from "./words.ts";
 
 export interface Scene {
-  payload: Payload;
+  payload: Pick<Payload, "names">;
   strip: Strip;
   layout: Layout;
   /** Of each lane, the stretches in which nothing was done. */
@@ -55,7 +55,7 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
     to.fillStyle = palette.dim;
     to.fillText(cut(lane.label, 40), 0, layout.lanes[i]!.label);
   });
-  drawAxis(to, scene, x);
+  if (layout.axis !== null) drawAxis(to, scene, layout.axis, x);
 }
 
 function drawIdle(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => number): void {
@@ -137,8 +137,10 @@ function drawArrows(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) =
   to.globalAlpha = 1;
 }
 
-function drawAxis(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => number): void {
-  const { view, width, palette, layout } = scene;
+function drawAxis(
+  to: CanvasRenderingContext2D, scene: Scene, axis: number, x: (t: number) => number,
+): void {
+  const { view, width, palette } = scene;
   const times = ticks(view, width, 90);
   const fit = unit([view.to]);
   const step = times.length > 1 ? (times[1]! - times[0]!) / fit.size : 1;
@@ -151,12 +153,12 @@ function drawAxis(to: CanvasRenderingContext2D, scene: Scene, x: (t: number) => 
   for (const time of times) {
     const at = x(time);
     to.beginPath();
-    to.moveTo(at, layout.axis);
-    to.lineTo(at, layout.axis + 4);
+    to.moveTo(at, axis);
+    to.lineTo(at, axis + 4);
     to.stroke();
     const label = `${(time / fit.size).toFixed(decimals)} ${fit.name}`;
     const size = to.measureText(label).width;
-    to.fillText(label, Math.min(Math.max(at - size / 2, 0), width - size), layout.axis + 14);
+    to.fillText(label, Math.min(Math.max(at - size / 2, 0), width - size), axis + 14);
   }
 }
 

@@ -80,7 +80,9 @@ export function Findings({ findings, rows, chosen, choose, toLine, empty }: Prop
           </Head>
           <p class="tp-evidence"><Code text={findings[row]!.evidence} /></p>
           <p><Code text={findings[row]!.advice} /></p>
-          <p class="tp-more"><code>{findings[row]!.more}</code> tells more</p>
+          {findings[row]!.more && (
+            <p class="tp-more"><code>{findings[row]!.more}</code> tells more</p>
+          )}
         </div>
       ))}
     </div>

@@ -18,7 +18,8 @@ export interface Layout {
   /** Of each lane: its label's baseline, its top and its height. */
   lanes: { label: number; top: number; height: number }[];
   rows: Row[][];
-  axis: number;
+  /** Null where no times are written below. */
+  axis: number | null;
   height: number;
 }
 
@@ -28,7 +29,7 @@ const GAP = 2;
 const AXIS = 18;
 
 /** Return where lanes and rows stand, in pixels from the top. */
-export function layout(strip: Strip): Layout {
+export function layout(strip: Strip, axis = true): Layout {
   let y = 0;
   const lanes: Layout["lanes"] = [];
   const rows = strip.lanes.map((lane, at) => {
@@ -45,7 +46,7 @@ export function layout(strip: Strip): Layout {
     y += GAP;
     return own;
   });
-  return { lanes, rows, axis: y, height: y + AXIS };
+  return { lanes, rows, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
 }
 
 export function kindOf(spans: SpanColumns, span: number): Kind {
@@ -98,6 +99,11 @@ export function zoomed(view: View, wall: number, factor: number, around: number)
   const width = Math.min(Math.max((view.to - view.from) * factor, least), wall);
   const share = (around - view.from) / (view.to - view.from);
   return kept({ from: around - share * width, to: around + (1 - share) * width }, wall);
+}
+
+/** Tell whether a view is of all there is to see. */
+export function isWhole(view: View, wall: number): boolean {
+  return view.from <= 0 && view.to >= wall;
 }
 
 /** Return a view moved by some microseconds, kept within the run. */

@@ -84,7 +84,8 @@ export interface Finding {
   gain: string | null;
   evidence: string;
   advice: string;
-  more: string;
+  /** What tells all about its kind; null where nothing does. */
+  more: string | null;
   /** Line of the cell. */
   line: number | null;
 }
@@ -164,4 +165,79 @@ export interface Payload {
   kernels: { of: number; sort: string; columns: KernelColumns };
   strip: Strip | null;
   left_out: string[];
+}
+
+/** A figure of two profiles, all in words: a dash where it was not measured, and then why. */
+export interface Compared {
+  key: string;
+  head: string;
+  a: string;
+  b: string;
+  a_more: string;
+  b_more: string;
+  ratio: string;
+  more: string;
+  why: string;
+}
+
+/** What became of the kernels of A: a row for each group that became one kernel of B. */
+export interface GroupColumns {
+  change: string[];
+  /** Kernels of A in it, of which the first have names here. */
+  count: number[];
+  kernels_a: number[][];
+  operators_a: Numbers[];
+  kernel_b: Numbers;
+  /** How often a run has this. */
+  times: number[];
+  /** Of all that is so in a run. */
+  device_us_a: number[];
+  device_us_b: number[];
+}
+
+/** Figures of both by name, per run; null for what a profile has none of. */
+export interface SideColumns {
+  name: number[];
+  calls_a: Numbers;
+  calls_b: Numbers;
+  self_cpu_us_a?: Numbers | null;
+  self_cpu_us_b?: Numbers | null;
+  self_device_us_a?: Numbers | null;
+  self_device_us_b?: Numbers | null;
+  device_us_a?: Numbers | null;
+  device_us_b?: Numbers | null;
+}
+
+export interface SideTable {
+  of: number;
+  /** What differs most in the first row. */
+  sort: "self_cpu_us" | "self_device_us" | "device_us";
+  columns: SideColumns;
+}
+
+/** Two profiles: `views/compare_payload.py` writes it. */
+export interface Comparison {
+  id: string;
+  labels: [string, string];
+  title: string;
+  details: string[];
+  warnings: string[];
+  figures: Compared[];
+  device: string;
+  names: string[];
+  findings: Payload["findings"];
+  /** Null columns where it is not known what became of what; `none` says why. */
+  became: { of: number; columns: GroupColumns | null; none: string | null };
+  operators: SideTable;
+  kernels: SideTable;
+  /** The two themselves, with names in common with all that is here. */
+  a: Payload;
+  b: Payload;
+  left_out: string[];
+}
+
+/** Return a payload as it was before its names were put in one place. */
+export function unpacked(payload: Comparison): Comparison {
+  const { names } = payload;
+  return { ...payload, a: { ...payload.a, names }, b: { ...payload.b, names } };
 }

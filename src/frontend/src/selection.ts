@@ -65,12 +65,30 @@ function addLine({ strip, lines }: Payload, row: number, found: Set<number>): vo
 }
 
 function addKernel(payload: Payload, kernel: number, found: Set<number>): void {
-  const { spans } = payload.strip!;
+  addWork(payload, (span) => isOf(payload, span, kernel), found);
+}
+
+/** Add device work that is wanted, and the calls that launched it. */
+function addWork({ strip }: Payload, wanted: (span: number) => boolean, found: Set<number>): void {
+  const { spans } = strip!;
   for (let i = 0; i < spans.start_us.length; i++) {
-    if (spans.kind[i]! < KERNEL || !isOf(payload, i, kernel)) continue;
+    if (spans.kind[i]! < KERNEL || !wanted(i)) continue;
     found.add(i);
     if (spans.launch[i]! >= 0) found.add(spans.launch[i]!);
   }
+}
+
+/** Return the spans of device work with one of these names, or null where there is none. */
+export function namedSpans(payload: Payload, names: number[]): Set<number> | null {
+  const found = new Set<number>();
+  const wanted = new Set(names);
+  if (payload.strip) addWork(payload, (i) => wanted.has(payload.strip!.spans.name[i] ?? -1), found);
+  return found.size ? found : null;
+}
+
+/** Tell whether a span is work of a device. */
+export function isWork({ strip }: Payload, span: number): boolean {
+  return strip!.spans.kind[span]! >= KERNEL;
 }
 
 /** Tell whether a span of a device is a call of what stands in a row of the kernels. */

@@ -1,281 +1,164 @@
-// One run to scale: what the CPU did above, what the device did below, and its gaps.
+// Runs to scale: what the CPU did above, what the device did below, and its gaps.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { draw } from "./draw.ts";
-import { idle, kindOf, layout, panned, spanAt, zoomed, type View } from "./lanes.ts";
+import { useMemo, useState, type Dispatch, type StateUpdater } from "preact/hooks";
+import { Chart } from "./chart.tsx";
+import { isWhole, kindOf, zoomed, type View } from "./lanes.ts";
 import type { Payload, Strip as Data } from "./payload.ts";
-import { chosenSpans, NOTHING, selectionOf, type Selection } from "./selection.ts";
-import { PALETTES, type Theme } from "./theme.ts";
-import { cut, duration, percent } from "./words.ts";
+import type { Theme } from "./theme.ts";
+import { duration } from "./words.ts";
 
 interface Props {
   payload: Payload;
   strip: Data;
   theme: Theme;
-  selection: Selection;
-  select: (selection: Selection) => void;
+  /** Spans that are selected, or null where nothing is. */
+  chosen: Set<number> | null;
+  /** Called with the span that is clicked on, or -1. */
+  select: (span: number) => void;
 }
 
-const KIND_WORDS = {
-  operator: "operator",
-  inner: "operator inside another",
-  call: "runtime call",
-  wait: "waits for the GPU",
-  kernel: "kernel",
-  copy: "copy or set",
-};
-
-export function Strip({ payload, strip, theme, selection, select }: Props) {
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(0);
-  const [view, setView] = useState<View>({ from: 0, to: strip.wall_us });
-  const [pointed, setPointed] = useState(-1);
-  const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
-  const drag = useRef<{ x: number; moved: boolean } | null>(null);
-  const places = useMemo(() => layout(strip), [strip]);
-  const gaps = useMemo(() => strip.lanes.map((_, lane) => idle(strip, lane)), [strip]);
-  const kinds = useMemo(
-    () => new Set(strip.spans.kind.map((_, i) => kindOf(strip.spans, i))),
-    [strip],
-  );
-  const chosen = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
-  const whole = view.from <= 0 && view.to >= strip.wall_us;
-
-  useEffect(() => {
-    const watcher = new ResizeObserver(([entry]) => setWidth(entry!.contentRect.width));
-    watcher.observe(box.current!);
-    return () => watcher.disconnect();
-  }, []);
-
-  useEffect(() => {
-    const frame = requestAnimationFrame(() => {
-      // A page can be taken away in the very frame in which a widget takes its place.
-      if (!box.current || !canvas.current) return;
-      const style = getComputedStyle(box.current);
-      draw(canvas.current, {
-        payload, strip, view, width, chosen, pointed,
-        layout: places,
-        idle: gaps,
-        palette: PALETTES[theme],
-        font: style.fontFamily,
-        mono: style.getPropertyValue("--tp-mono"),
-      });
-    });
-    return () => cancelAnimationFrame(frame);
-  });
-
-  const time = (x: number) => view.from + (x / width) * (view.to - view.from);
-  const zoom = (factor: number, x = width / 2) =>
-    setView((old) =>
-      zoomed(old, strip.wall_us, factor, old.from + (x / width) * (old.to - old.from)),
-    );
-  const move = (share: number) =>
-    setView((old) => panned(old, strip.wall_us, share * (old.to - old.from)));
-  const fit = () => setView({ from: 0, to: strip.wall_us });
-
-  const wheel = useRef<(event: WheelEvent) => void>(() => {});
-  wheel.current = (event) => {
-    // A plain wheel scrolls the notebook, as everywhere else.
-    if (event.ctrlKey || event.metaKey) {
-      event.preventDefault();
-      zoom(Math.exp(event.deltaY * 0.004), event.offsetX);
-    } else if (!whole && (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))) {
-      event.preventDefault();
-      move((event.deltaX || event.deltaY) / width);
-    }
-  };
-  useEffect(() => {
-    const listen = (event: WheelEvent) => wheel.current(event);
-    canvas.current!.addEventListener("wheel", listen, { passive: false });
-    return () => canvas.current?.removeEventListener("wheel", listen);
-  }, []);
-
-  const under = (x: number, y: number): number => {
-    for (let lane = 0; lane < places.rows.length; lane++) {
-      for (let row = 0; row < places.rows[lane]!.length; row++) {
-        const { top, height } = places.rows[lane]![row]!;
-        if (y >= top - 1 && y < top + height + 1) {
-          return spanAt(strip.spans, lane, row, time(x), (3 / width) * (view.to - view.from));
-        }
-      }
-    }
-    return -1;
-  };
-
-  const onPointerMove = (event: PointerEvent) => {
-    const { offsetX: x, offsetY: y } = event;
-    if (drag.current) {
-      const by = drag.current.x - x;
-      if (Math.abs(by) > 3) drag.current.moved = true;
-      if (drag.current.moved) {
-        move(by / width);
-        drag.current.x = x;
-        setTip(null);
-        return;
-      }
-    }
-    const span = under(x, y);
-    setPointed(span);
-    setTip(span < 0 ? null : { x, y });
-  };
-  const onPointerDown = (event: PointerEvent) => {
-    if (event.button) return;
-    drag.current = { x: event.offsetX, moved: false };
-    canvas.current!.setPointerCapture(event.pointerId);
-  };
-  const onPointerUp = (event: PointerEvent) => {
-    const was = drag.current;
-    drag.current = null;
-    if (!was || was.moved) return;
-    const span = under(event.offsetX, event.offsetY);
-    select(span < 0 ? NOTHING : selectionOf(payload, span));
-  };
-
-  const show = (span: number) => {
-    const { start_us, duration_us, lane, row } = strip.spans;
-    const middle = start_us[span]! + duration_us[span]! / 2;
-    let next = view;
-    if (middle < view.from || middle > view.to) {
-      next = panned(view, strip.wall_us, middle - (view.from + view.to) / 2);
-      setView(next);
-    }
-    const place = places.rows[lane[span]!]![row[span]!]!;
-    setPointed(span);
-    const { scrollTop, clientHeight } = box.current!;
-    box.current!.scrollTop = Math.min(
-      Math.max(scrollTop, place.top + 40 - clientHeight),
-      place.top - 20,
-    );
-    setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y: place.top });
-  };
-  const step = (by: number) => {
-    const { spans } = strip;
-    if (pointed < 0) return spans.start_us.length && show(0);
-    const next = pointed + by;
-    const same = spans.lane[next] === spans.lane[pointed] && spans.row[next] === spans.row[pointed];
-    return same && show(next);
-  };
-  const climb = (by: number) => {
-    const { spans } = strip;
-    if (pointed < 0) return step(0);
-    const order = places.rows.flatMap((rows, lane) => rows.map((_, row) => [lane, row] as const));
-    let at = order.findIndex(([l, r]) => l === spans.lane[pointed] && r === spans.row[pointed]);
-    const middle = spans.start_us[pointed]! + spans.duration_us[pointed]! / 2;
-    for (at += by; at >= 0 && at < order.length; at += by) {
-      const span = spanAt(spans, order[at]![0], order[at]![1], middle, Infinity);
-      if (span >= 0) return show(span);
-    }
-    return false;
-  };
-
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const actions: Record<string, () => unknown> = {
-      w: () => zoom(0.6), s: () => zoom(1 / 0.6), a: () => move(-0.2), d: () => move(0.2),
-      "+": () => zoom(0.6), "-": () => zoom(1 / 0.6), "0": fit, Home: fit,
-      ArrowLeft: () => step(-1), ArrowRight: () => step(1),
-      ArrowUp: () => climb(-1), ArrowDown: () => climb(1),
-      Enter: () => pointed >= 0 && select(selectionOf(payload, pointed)),
-    };
-    const action = actions[event.key] ?? actions[event.key.toLowerCase()];
-    if (action) {
-      action();
-      event.preventDefault();
-    }
-  };
-
-  const span = pointed >= 0 && tip ? describe(payload, strip, pointed) : null;
+/** One run. */
+export function Strip({ payload, strip, ...rest }: Props) {
+  const wall = strip.wall_us;
+  const [view, setView] = useState<View>({ from: 0, to: wall });
+  const strips = useMemo(() => [strip], [strip]);
+  const shown = isWhole(view, wall) ? duration(wall) : `${duration(view.to - view.from)} of it`;
   return (
     <section class="tp-strip" aria-label="One run to scale">
-      <div class="tp-legend">
-        <span class="tp-which">
-          {payload.complete ? `Run ${strip.run} of ${strip.of}, profiled` : "The stopped run, up to there"}
-          {whole ? ` · ${duration(strip.wall_us)}` : ` · ${duration(view.to - view.from)} of it`}
-        </span>
-        <span class="tp-keys">
-          {(kinds.has("operator") || kinds.has("inner")) && <Key color="cpu">operators</Key>}
-          {kinds.has("inner") && <Key color="inner">inside them</Key>}
-          {(kinds.has("call") || kinds.has("wait")) && <Key color="call">runtime calls</Key>}
-          {kinds.has("wait") && <Key color="wait">waits for the GPU</Key>}
-          {kinds.has("kernel") && <Key color="device">kernels</Key>}
-          {kinds.has("copy") && <Key color="copy">copies</Key>}
-          {strip.lanes.some((lane) => lane.kind === "device") && <Key color="idle">idle</Key>}
-        </span>
-        <span class="tp-zoom">
-          <button
-            type="button"
-            aria-label="Zoom out"
-            title="Ctrl and wheel, or S"
-            disabled={whole}
-            onClick={() => zoom(2)}
-          >
-            −
-          </button>
-          <button
-            type="button"
-            aria-label="Zoom in"
-            title="Ctrl and wheel, or W"
-            onClick={() => zoom(0.5)}
-          >
-            +
-          </button>
-          <button type="button" aria-label="Fit the whole run" disabled={whole} onClick={fit}>
-            Fit
-          </button>
-        </span>
-      </div>
-      <div class="tp-canvas">
-        <div class="tp-scroll" ref={box}>
-          <canvas
-            ref={canvas}
-            style={{ height: `${places.height}px`, cursor: whole ? "default" : "grab" }}
-            tabIndex={0}
-            role="application"
-            aria-roledescription="timeline"
-            aria-label={
-              `Timeline of run ${strip.run}: ${strip.lanes.map((lane) => lane.label).join(", ")}. ` +
-              "Arrows go from bar to bar, W and S zoom, A and D move, Enter selects."
-            }
-            onPointerMove={onPointerMove}
-            onPointerDown={onPointerDown}
-            onPointerUp={onPointerUp}
-            onPointerCancel={() => (drag.current = null)}
-            onPointerLeave={() => {
-              setPointed(-1);
-              setTip(null);
-            }}
-            onBlur={() => {
-              setPointed(-1);
-              setTip(null);
-            }}
-            onDblClick={(event) => zoom(0.25, event.offsetX)}
-            onKeyDown={onKeyDown}
-          />
-        </div>
-        {span && tip && (
-          <div
-            class="tp-tip"
-            role="status"
-            style={{
-              top: `${tip.y - box.current!.scrollTop + 18}px`,
-              ...(tip.x < width / 2
-                ? { left: `${Math.max(tip.x, 0)}px` }
-                : { right: `${Math.max(width - tip.x, 0)}px` }),
-            }}
-          >
-            <div class="tp-mono">{span.name}</div>
-            <div>{span.figures}</div>
-          </div>
-        )}
-      </div>
-      {strip.resolution_us > 0 && (
-        <p class="tp-note">
-          Bars shorter than {duration(strip.resolution_us)} that follow closely on each other are
-          drawn as one, lower where there are gaps between them. The trace has each.
-        </p>
-      )}
+      <Legend
+        which={`${which(payload, strip)} · ${shown}`}
+        strips={strips}
+        view={view}
+        setView={setView}
+        wall={wall}
+      />
+      <Chart payload={payload} strip={strip} view={view} setView={setView} wall={wall} axis {...rest} />
+      <Coarse us={strip.resolution_us} />
     </section>
+  );
+}
+
+export interface Side {
+  label: string;
+  payload: Payload;
+  chosen: Set<number> | null;
+  select: (span: number) => void;
+}
+
+/** A run of each profile, above each other on one time scale. */
+export function Strips({ sides, theme }: { sides: Side[]; theme: Theme }) {
+  const strips = useMemo(
+    () => sides.flatMap(({ payload }) => (payload.strip?.lanes.length ? [payload.strip] : [])),
+    [sides[0]!.payload, sides[1]!.payload],
+  );
+  const wall = Math.max(...strips.map((strip) => strip.wall_us));
+  const [view, setView] = useState<View>({ from: 0, to: wall });
+  const part = isWhole(view, wall) ? "" : ` · ${duration(view.to - view.from)} of it`;
+  return (
+    <section class="tp-strip tp-strips" aria-label="A run of each, on one time scale">
+      <Legend
+        which={`A run of each, to scale${part}`}
+        strips={strips}
+        view={view}
+        setView={setView}
+        wall={wall}
+      />
+      {sides.map(({ label, payload, chosen, select }, i) => {
+        const strip = payload.strip?.lanes.length ? payload.strip : null;
+        return (
+          <div key={i} role="group" aria-label={label}>
+            <p class="tp-side">
+              <b>{label}</b>{" "}
+              {strip ? `${lower(which(payload, strip))} · ${duration(strip.wall_us)}` : "no run was recorded"}
+            </p>
+            {strip && (
+              <Chart
+                payload={payload}
+                strip={strip}
+                theme={theme}
+                chosen={chosen}
+                select={select}
+                view={view}
+                setView={setView}
+                wall={wall}
+                axis={strip === strips.at(-1)}
+                label={label}
+              />
+            )}
+          </div>
+        );
+      })}
+      <Coarse us={Math.max(...strips.map((strip) => strip.resolution_us))} />
+    </section>
+  );
+}
+
+function lower(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1);
+}
+
+function which({ complete }: Payload, strip: Data): string {
+  return complete ? `Run ${strip.run} of ${strip.of}, profiled` : "The stopped run, up to there";
+}
+
+interface LegendProps {
+  which: string;
+  strips: Data[];
+  view: View;
+  setView: Dispatch<StateUpdater<View>>;
+  wall: number;
+}
+
+function Legend({ which, strips, view, setView, wall }: LegendProps) {
+  const kinds = useMemo(
+    () => new Set(strips.flatMap(({ spans }) => spans.kind.map((_, i) => kindOf(spans, i)))),
+    [strips],
+  );
+  const whole = isWhole(view, wall);
+  const zoom = (factor: number) =>
+    setView((old) => zoomed(old, wall, factor, (old.from + old.to) / 2));
+  return (
+    <div class="tp-legend">
+      <span class="tp-which">{which}</span>
+      <span class="tp-keys">
+        {(kinds.has("operator") || kinds.has("inner")) && <Key color="cpu">operators</Key>}
+        {kinds.has("inner") && <Key color="inner">inside them</Key>}
+        {(kinds.has("call") || kinds.has("wait")) && <Key color="call">runtime calls</Key>}
+        {kinds.has("wait") && <Key color="wait">waits for the GPU</Key>}
+        {kinds.has("kernel") && <Key color="device">kernels</Key>}
+        {kinds.has("copy") && <Key color="copy">copies</Key>}
+        {strips.some(({ lanes }) => lanes.some(({ kind }) => kind === "device")) && (
+          <Key color="idle">idle</Key>
+        )}
+      </span>
+      <span class="tp-zoom">
+        <button
+          type="button"
+          aria-label="Zoom out"
+          title="Ctrl and wheel, or S"
+          disabled={whole}
+          onClick={() => zoom(2)}
+        >
+          −
+        </button>
+        <button
+          type="button"
+          aria-label="Zoom in"
+          title="Ctrl and wheel, or W"
+          onClick={() => zoom(0.5)}
+        >
+          +
+        </button>
+        <button
+          type="button"
+          aria-label="Fit the whole run"
+          disabled={whole}
+          onClick={() => setView({ from: 0, to: wall })}
+        >
+          Fit
+        </button>
+      </span>
+    </div>
   );
 }
 
@@ -288,32 +171,13 @@ function Key({ color, children }: { color: string; children: string }) {
   );
 }
 
-function describe({ names }: Payload, { spans, lanes }: Data, span: number) {
-  const kind = KIND_WORDS[kindOf(spans, span)];
-  const long = spans.duration_us[span]!;
-  const name = spans.name[span];
-  const start = `from ${duration(spans.start_us[span]!)}`;
-  if (name == null) {
-    const count = spans.count?.[span] ?? 1;
-    if (count === 1) {
-      const figures = `${kind} · ${duration(long)} · ${start}`;
-      return { name: "(no room for its name)", figures };
-    }
-    const busy = percent(spans.busy_us![span]! / (long || 1));
-    return {
-      name: `${count} short ones together`,
-      figures: `${kind} · ${duration(long)}, ${busy} % of it busy · ${start}`,
-    };
-  }
-  const by = spans.operator[span];
-  const lane = lanes[spans.lane[span]!]!;
-  const stream = lane.streams?.[spans.row[span]!];
-  const parts = [
-    kind,
-    duration(long),
-    start,
-    ...(by == null ? [] : [cut(names[by]!, 60)]),
-    ...(lane.rows > 1 && stream != null ? [`stream ${stream}`] : []),
-  ];
-  return { name: cut(names[name]!, 160), figures: parts.join(" · ") };
+/** Say what is drawn together, if anything is. */
+function Coarse({ us }: { us: number }) {
+  if (!(us > 0)) return null;
+  return (
+    <p class="tp-note">
+      Bars shorter than {duration(us)} that follow closely on each other are drawn as one, lower
+      where there are gaps between them. The trace has each.
+    </p>
+  );
 }

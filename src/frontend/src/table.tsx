@@ -1,8 +1,9 @@
 // A table that draws the rows in view and no others.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Tone } from "./payload.ts";
 import { sorted, type Cell } from "./rows.ts";
+import { useSize } from "./size.ts";
 import { inked } from "./theme.ts";
 import { halves } from "./words.ts";
 
@@ -22,6 +23,8 @@ export interface Column {
   /** Stands at the end of a name's room. */
   badge?: (row: number) => Badge | null;
   cell: (row: number) => Cell;
+  /** What rows are sorted by, where that is not the cell. */
+  order?: (row: number) => Cell;
   text: (row: number) => string;
   title?: (row: number) => string;
   bar?: { color: string; share: (row: number) => number };
@@ -76,7 +79,7 @@ const OVERSCAN = 6;
 export function Table(props: Props) {
   const { order, setOrder, chosen, choose, id, main } = props;
   const scroller = useRef<HTMLDivElement>(null);
-  const [size, setSize] = useState({ width: 0, height: 260 });
+  const size = useSize(scroller, { width: 0, height: 260 });
   const widths = useMemo(
     () => new Map(props.columns.map((column) => [column, numberWidth(column, props.rows)])),
     [props.columns, props.rows],
@@ -99,18 +102,9 @@ export function Table(props: Props) {
   // Of all columns: the order stays when the one that it goes by has no room any more.
   const by = props.columns.find((column) => column.key === order.key) ?? props.columns[0]!;
   const rows = useMemo(
-    () => sorted(props.rows, by.cell, order.descending),
+    () => sorted(props.rows, by.order ?? by.cell, order.descending),
     [props.rows, by, order.descending],
   );
-
-  useEffect(() => {
-    const watcher = new ResizeObserver(([entry]) => {
-      const { width, height } = entry!.contentRect;
-      setSize({ width, height });
-    });
-    watcher.observe(scroller.current!);
-    return () => watcher.disconnect();
-  }, []);
 
   const show = (place: number) => {
     const box = scroller.current!;
@@ -266,7 +260,7 @@ export function Table(props: Props) {
   );
 }
 
-interface NameProps {
+export interface NameProps {
   text: string;
   title?: string;
   /** Pixels for all of it. */
@@ -275,7 +269,8 @@ interface NameProps {
   badge?: Badge | null;
 }
 
-function Name({ text, title, room, prefix, badge }: NameProps) {
+/** A name cut in its middle, whole for the pointer that rests on it. */
+export function Name({ text, title, room, prefix, badge }: NameProps) {
   const aside = prefix ? prefix.width + GAP : 0;
   let mark = badge?.text ?? "";
   const left = () => {

@@ -174,11 +174,11 @@ export function kernels(payload: Payload, runs: number): Source {
   };
 }
 
-function range(length: number): number[] {
+export function range(length: number): number[] {
   return Array.from({ length }, (_, i) => i);
 }
 
-function nameColumn(key: string, head: string, values: Numbers, names: string[]): Column {
+export function nameColumn(key: string, head: string, values: Numbers, names: string[]): Column {
   const text = (row: number) => (values[row] == null ? null : names[values[row]!]!);
   return { key, head, name: true, cell: text, text: (row) => text(row) ?? DASH };
 }
@@ -246,12 +246,12 @@ function counts(key: string, values: Numbers, runs: number): Column {
   };
 }
 
-function largest(columns: Numbers[], runs: number): number {
+export function largest(columns: Numbers[], runs: number): number {
   return columns.flat().reduce<number>((max, us) => Math.max(max, us ?? 0), 0) / runs;
 }
 
 /** Return what makes columns of times that share a unit, that of the largest, and a scale of bars. */
-function times(runs: number, all: Numbers, scale?: number) {
+export function times(runs: number, all: Numbers, scale?: number) {
   const fit = unit([largest([all], runs)]);
   const most = scale ?? largest([all], runs);
   return (

@@ -42,7 +42,7 @@ export function mainOf(payload: Payload, tab: TableTab): string {
 }
 
 /** Return the findings as what can be filtered. */
-export function findingsOf({ findings }: Payload): Source {
+export function findingsOf({ findings }: Pick<Payload, "findings">): Source {
   return {
     columns: [],
     rows: findings.rows.map((_, i) => i),

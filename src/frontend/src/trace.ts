@@ -28,10 +28,13 @@ const GONE = "The kernel that has the trace is gone. Run the cell again.";
 /** A trace that the kernel holds: asked for in pieces, since one large message would be refused. */
 export class KernelTrace implements TraceSource {
   #channel: Channel;
+  #of: string | undefined;
   #asked = 0;
 
-  constructor(channel: Channel) {
+  /** `of` says which of several traces it is. */
+  constructor(channel: Channel, of?: string) {
     this.#channel = channel;
+    this.#of = of;
   }
 
   path = async (progress: Told, stop: AbortSignal): Promise<string> => {
@@ -58,7 +61,8 @@ export class KernelTrace implements TraceSource {
     progress: Told,
     stop: AbortSignal,
   ): Promise<[any, DataView | undefined]> {
-    const id = ++this.#asked;
+    // Several traces have one channel, and each answer belongs to one question.
+    const id = this.#of ? `${this.#of}${++this.#asked}` : ++this.#asked;
     return new Promise((resolve, reject) => {
       stop.throwIfAborted();
       const giveUp = () => listen({ id, kind: "error", message: "given up" }, []);
@@ -77,7 +81,7 @@ export class KernelTrace implements TraceSource {
       };
       this.#channel.on("msg:custom", listen);
       try {
-        this.#channel.send({ ...question, id });
+        this.#channel.send({ ...question, ...(this.#of && { of: this.#of }), id });
       } catch {
         listen({ id, kind: "error", message: GONE }, []);
       }

@@ -2,7 +2,8 @@
 
 import { render } from "preact";
 import { App } from "./app.tsx";
-import type { Payload } from "./payload.ts";
+import { Compare } from "./compare.tsx";
+import { unpacked, type Comparison, type Payload } from "./payload.ts";
 import { EmbeddedTrace, KernelTrace, type Channel } from "./trace.ts";
 
 interface Model extends Channel {
@@ -13,10 +14,18 @@ const LIVE = "tp-live";
 const STATIC = "tp-static";
 
 function renderWidget({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const payload: Payload = JSON.parse(model.get("payload"));
+  const payload: Payload | Comparison = JSON.parse(model.get("payload"));
   el.classList.add(LIVE);
   el.dataset.tpId = payload.id;
-  render(<App payload={payload} trace={new KernelTrace(model)} />, el);
+  const view = "labels" in payload ? (
+    <Compare
+      payload={unpacked(payload)}
+      traces={{ a: new KernelTrace(model, "a"), b: new KernelTrace(model, "b") }}
+    />
+  ) : (
+    <App payload={payload} trace={new KernelTrace(model)} />
+  );
+  render(view, el);
   renderPages();
   // By now it may stand nowhere yet, and so in no notebook.
   requestAnimationFrame(renderPages);
@@ -48,14 +57,19 @@ function renderPages(): void {
   }
 }
 
-interface Held {
-  payload: Payload;
-  trace: { file: string; base64: string } | null;
-}
+type Embedded = { file: string; base64: string } | null;
 
-function renderPage({ payload, trace }: Held, place: HTMLElement): void {
-  const source = trace && new EmbeddedTrace(trace.file, trace.base64);
-  render(<App payload={payload} trace={source} />, place);
+type Held =
+  | { payload: Payload; trace: Embedded }
+  | { payload: Comparison; traces: { a: Embedded; b: Embedded } | null };
+
+function renderPage(held: Held, place: HTMLElement): void {
+  const source = (trace: Embedded) => trace && new EmbeddedTrace(trace.file, trace.base64);
+  if ("traces" in held) {
+    const { payload, traces } = held;
+    const both = { a: source(traces && traces.a), b: source(traces && traces.b) };
+    render(<Compare payload={unpacked(payload)} traces={both} />, place);
+  } else render(<App payload={held.payload} trace={source(held.trace)} />, place);
 }
 
 /** Tell whether two elements are in one notebook: a copy of it may be open beside it. */

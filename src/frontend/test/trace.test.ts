@@ -120,3 +120,18 @@ test("Perfetto takes plain titles only", () => {
 test("sizes", () => {
   assert.deepEqual([0, 999, 1001, 1e6, 2.55e8].map(megabytes), ["0 kB", "1 kB", "2 kB", "1.0 MB", "255.0 MB"]);
 });
+
+test("two traces on one channel get each its own answers", async () => {
+  const files = { a: new Uint8Array([1, 1]), b: new Uint8Array([2, 2, 2]) };
+  const { channel, asked } = kernel(({ kind, of }: { kind: string; of: "a" | "b" }) =>
+    kind === "trace" ? [{ kind, size: files[of].length, file: of }] : [{ kind }, files[of]],
+  );
+  const got = await Promise.all(
+    (["a", "b"] as const).map((of) => new KernelTrace(channel, of).fetch(() => {}, never)),
+  );
+  assert.deepEqual(got.map(({ file, bytes }) => [file, [...bytes]]), [["a", [1, 1]], ["b", [2, 2, 2]]]);
+  assert.equal(new Set(asked.map(({ id }) => id)).size, 4);
+  // One alone does not say which it is.
+  await assert.rejects(new KernelTrace(kernel(() => [{ kind: "error", message: "no" }]).channel)
+    .path(() => {}, never), /no/);
+});

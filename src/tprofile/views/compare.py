@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from ..units import DASH, Unit, amount, duration, unit
+from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
 from .words import LINE, count, cut, sentence, visible
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
+
+_KERNELS = "Kernels, copies and sets, per run, by difference"
 
 
 def text(comparison: Comparison, limit: int | None = 15) -> str:
@@ -25,7 +28,7 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
     blocks.append(_findings(comparison))
     if (became := _became(comparison, limit)) is not None:
         blocks.append(became)
-    blocks.append(_operators(comparison, limit))
+    blocks.append(drawn(operator_table(comparison, limit)))
     if len(comparison.kernels):
         blocks.append(_kernels(comparison, limit))
     return "\n\n".join(blocks)
@@ -36,10 +39,16 @@ def _lead(comparison: Comparison) -> list[str]:
     return [sentence(found[0].title) if found else " and ".join(comparison.labels)]
 
 
+def labels(comparison: Comparison) -> tuple[str, str]:
+    """Return what the two are called, as it can be shown."""
+    a, b = comparison.labels
+    return cut(a, LABEL), cut(b, LABEL)
+
+
 def figures(comparison: Comparison) -> Table:
     """Return the figures of both, per run, and what B is of A."""
     told = comparison.summary
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     rows = []
     for what, name, put in (
         ("wall of a run", "wall_us", duration),
@@ -73,7 +82,7 @@ def _became(comparison: Comparison, limit: int | None) -> str | None:
     frame = comparison.replaced
     if frame is None or frame.empty or not (frame["change"] != "same").any():
         return None
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     frame = frame[frame["change"] != "same"]
     fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
     lines = [f"What became of the kernels of {a} in {b}, in one run"]
@@ -99,7 +108,8 @@ def _whole(name: str) -> str:
     return cut(visible(name), 10 * LINE)
 
 
-def _operators(comparison: Comparison, limit: int | None) -> str:
+def operator_table(comparison: Comparison, limit: int | None) -> Table:
+    """Return the operators of both, those that differ most first."""
     frame = comparison.operators
     device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
     column = "self_device_us" if device else "self_cpu_us"
@@ -108,13 +118,21 @@ def _operators(comparison: Comparison, limit: int | None) -> str:
     heads, cells = _sides(comparison, frame, column)
     title = f"Operators, per run, by difference in {what}"
     cells = [[str(name) for name in frame["name"]], *cells]
-    return drawn(table(title, ["operator", *heads], "n", cells, limit))
+    return table(title, ["operator", *heads], "n", cells, limit)
+
+
+def kernel_table(comparison: Comparison, limit: int | None) -> Table:
+    """Return the kernels of both, those that differ most first."""
+    frame = comparison.kernels
+    heads, cells = _sides(comparison, frame, "device_us")
+    cells = [[str(name) for name in frame["name"]], *cells]
+    return table(_KERNELS, ["kernel", *heads], "n", cells, limit)
 
 
 def _kernels(comparison: Comparison, limit: int | None) -> str:
     frame = comparison.kernels
     heads, cells = _sides(comparison, frame, "device_us")
-    numbers = table("Kernels, copies and sets, per run, by difference", heads, "", cells, limit)
+    numbers = table(_KERNELS, heads, "", cells, limit)
     title, head, *lines = drawn(numbers).split("\n")
     # Behind the rows, one line on those that are left out.
     names = [f"  {_whole(name)}" for name in frame["name"][: len(numbers.rows)]]
@@ -127,7 +145,7 @@ def _sides(
 ) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of the calls and times of both, the difference and the ratio."""
     runs = max(len(comparison.a.runs), 1)
-    a, b = (visible(one) for one in comparison.labels)
+    a, b = labels(comparison)
     before, after = frame[f"{column}_a"] / runs, frame[f"{column}_b"] / runs
     fit = unit([*before, *after])
     heads = [f"calls {a}", b, f"{a} {fit.name}", f"{b} {fit.name}", "difference", "ratio"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from .figures import answer
-from .findings import said
+from .findings import Said, said
 from .lines import line_table
 from .startup import startup_sentences
 from .tables import Table, kernel_table, operator_table
@@ -41,28 +42,39 @@ def html(profile: Profile, sort: str | None = None, limit: int | None = 15) -> s
     """Return the figures and tables as HTML; every name in it is text, never markup."""
     lines = [cut(line, LINE) for line in answer(profile)]
     lines += [*what_was_run(profile), *startup_sentences(profile)]
-    parts = [f'<p class="tp-what">{_text(lines[0])}</p>']
-    parts += [f"<p>{_text(line)}</p>" for line in lines[1:]]
-    parts += [
-        f'<p class="tp-note">{escape(cut(note, LINE))}</p>' for note in profile.summary.warnings
-    ]
-    parts += _findings(profile, limit)
+    parts = lead(lines)
+    parts += notes(profile.summary.warnings)
+    shown, below = said(profile, limit)
+    parts += findings_html(shown, below)
     if (lines_ := line_table(profile, limit)) is not None:
-        parts.append(_table(lines_))
+        parts.append(table_html(lines_))
     operators = operator_table(profile, sort, limit)
     if operators.rows:
-        parts.append(_table(operators))
+        parts.append(table_html(operators))
     if len(profile.kernels):
-        parts.append(_table(kernel_table(profile, limit)))
+        parts.append(table_html(kernel_table(profile, limit)))
+    return whole(parts)
+
+
+def whole(parts: Iterable[str]) -> str:
+    """Return pieces of HTML as one, with their style."""
     return f'<div class="tp-plain"><style>{_STYLE}</style>{"".join(parts)}</div>'
 
 
-def _findings(profile: Profile, limit: int | None) -> list[str]:
-    shown, below = said(profile, limit)
-    parts = []
-    for one in shown:
-        told = "".join(f"<p>{_text(line)}</p>" for line in one.lines)
-        parts.append(f'<p class="tp-what">{_text(one.title)}</p>{told}')
+def lead(lines: Sequence[str]) -> list[str]:
+    """Return lines of which the first is the answer."""
+    parts = [f'<p class="tp-what">{_text(lines[0])}</p>']
+    return [*parts, *(f"<p>{_text(line)}</p>" for line in lines[1:])]
+
+
+def notes(lines: Iterable[str]) -> list[str]:
+    """Return what a reader must know to trust the figures."""
+    return [f'<p class="tp-note">{escape(cut(line, LINE))}</p>' for line in lines]
+
+
+def findings_html(shown: Iterable[Said], below: Iterable[str]) -> list[str]:
+    """Return findings, and what is to be said below them."""
+    parts = [piece for one in shown for piece in lead([one.title, *one.lines])]
     return [*parts, *(f"<p>{_text(line)}</p>" for line in below)]
 
 
@@ -70,7 +82,9 @@ def _text(name: str) -> str:
     return escape(visible(name))
 
 
-def _table(table: Table) -> str:
+def table_html(table: Table) -> str:
+    """Return a table; names that are cut show whole on hover."""
+
     def cell(kind: str, i: int, value: str) -> str:
         if table.kinds[i] == "r":
             return f"<{kind}>{_text(value)}</{kind}>"

@@ -78,7 +78,8 @@ def table(
 ) -> dict[str, Any]:
     """Return as many of the rows, from the first, as there is room for in so many bytes.
 
-    The columns in `texts` hold names, which become indices; other texts stay as they are.
+    The columns in `texts` hold names, or tuples of them, which become indices; other texts stay as
+    they are.
     """
     there = {key: values for key, values in columns.items() if values is not None}
     kept: dict[str, list[Any] | None] = {key: [] if key in there else None for key in columns}
@@ -88,7 +89,7 @@ def table(
     for cells in zip(*there.values(), strict=True):
         n, before = len(names.shown), names.bytes
         row = [
-            names.index(cell) if key in texts
+            _indices(cell, names) if key in texts
             else cell if cell is None or isinstance(cell, str) else number(cell)
             for key, cell in zip(there, cells, strict=True)
         ]  # fmt: skip
@@ -99,3 +100,7 @@ def table(
         rows.append(row)
     kept.update({key: [row[i] for row in rows] for i, key in enumerate(there)})
     return packed
+
+
+def _indices(cell: Any, names: Names) -> int | list[int | None] | None:
+    return [names.index(one) for one in cell] if isinstance(cell, tuple) else names.index(cell)

@@ -35,16 +35,23 @@ def page(
 
     `paired` says that the output after it is a widget of the same payload.
     """
-    return _held(profile, shown, sort, limit, "tp-static tp-paired" if paired else "tp-static")
+    plain = html(profile, sort, limit)
+    return held(shown, {"payload": shown, "trace": None}, plain, paired=paired)
 
 
 def document(profile: Profile) -> str:
     """Return the profile as a whole HTML document, with its trace if that is not too large."""
-    body = _held(profile, payload(profile), None, 15, "tp-static", _trace(profile))
+    shown = payload(profile)
+    body = held(shown, {"payload": shown, "trace": embedded(profile, shown)}, html(profile))
+    return whole(headline(profile).sentence, body)
+
+
+def whole(title: str, body: str) -> str:
+    """Return a piece of HTML as a document of its own."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
-        f"<title>tprofile: {escape(headline(profile).sentence)}</title>"
+        f"<title>tprofile: {escape(title)}</title>"
         "<style>:root{color-scheme:light dark}body{margin:16px auto;max-width:1280px;"
         f"padding:0 16px}}</style></head>\n<body><main>{body}</main></body></html>\n"
     )
@@ -55,27 +62,16 @@ def trace_name(shown: dict[str, Any]) -> str:
     return f"tprofile-{shown['id'][:8]}.json.gz"
 
 
-def _held(
-    profile: Profile,
-    shown: dict[str, Any],
-    sort: str | None,
-    limit: int | None,
-    kind: str,
-    trace: bytes | None = None,
-) -> str:
-    held: dict[str, Any] = {"payload": shown, "trace": None}
-    if trace is not None:
-        held["trace"] = {
-            "file": trace_name(shown),
-            "base64": base64.b64encode(trace).decode("ascii"),
-        }
+def held(shown: dict[str, Any], data: dict[str, Any], plain: str, *, paired: bool = False) -> str:
+    """Return a piece of HTML that shows `data`, with the bundle; `plain` is shown without it."""
+    kind = "tp-static tp-paired" if paired else "tp-static"
     style = (STATIC / "widget.css").read_text(encoding="utf-8")
     script = (STATIC / "widget.js").read_text(encoding="utf-8")
     # The widget hides the piece that bears its payload's id.
     return (
         f'<div class="{kind}" data-tp-id="{escape(shown["id"])}"><style>{style}</style>'
-        f'<div class="tp-place">{html(profile, sort, limit)}</div>'
-        f'<script type="application/json">{_inert(encode(held))}</script>'
+        f'<div class="tp-place">{plain}</div>'
+        f'<script type="application/json">{_inert(encode(data))}</script>'
         f'<script type="module">{script}</script></div>'
     )
 
@@ -85,7 +81,11 @@ def _inert(json: str) -> str:
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _trace(profile: Profile) -> bytes | None:
+def embedded(profile: Profile, shown: dict[str, Any]) -> dict[str, str] | None:
+    """Return the trace of a payload as what a document carries, or None if it is too large."""
     with TemporaryDirectory(prefix="tprofile-") as folder:
         file = Path(profile.export_trace(Path(folder, "trace.json.gz")))
-        return file.read_bytes() if file.stat().st_size <= MOST_TRACE_BYTES else None
+        if file.stat().st_size > MOST_TRACE_BYTES:
+            return None
+        trace = file.read_bytes()
+    return {"file": trace_name(shown), "base64": base64.b64encode(trace).decode("ascii")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from .words import LINE, cut, device_label, device_word, sentence
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..analysis.finding import Finding
     from ..result import Profile
 
 MOST_BYTES = 130_000
@@ -49,7 +50,13 @@ _RESERVE = 3_000
 """Bytes for the sentences about what was left out, which come last."""
 
 
-def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
+def payload(
+    profile: Profile,
+    sort: str | None = None,
+    *,
+    names: Names | None = None,
+    most: int = MOST_BYTES,
+) -> dict[str, Any]:
     """Return all that page and widget show, as plain values of at most 130,000 bytes of JSON.
 
     The tables are sums over the `runs`, the operators in the order of `sort` (a column, as for
@@ -57,23 +64,29 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
     measured, and in place of a table for one that has nothing to tell. Names in columns are indices
     into `names`. `left_out` says what did not fit. Raises TprofileError where there is no such
     column.
+
+    `names` are those of other payloads on the same page, to which this one's are added, `most` the
+    bytes for all that is not in them yet.
     """
-    names, left_out = Names(), list[str]()
+    names, left_out = names or Names(), list[str]()
+    known, part = names.bytes, most / MOST_BYTES
     word = cut(device_word(profile), LABEL)
     operators, sort = sorted_operators(profile, sort)
     kernels = sorted_kernels(profile)
     work = kernels["device_us"].sum() if len(kernels) else math.nan
-    told, first = headline(profile), findings.first_finding(profile)
+    answer, first = headline(profile), findings.first_finding(profile)
     result = {
         "id": uuid.uuid4().hex[:16],
-        "headline": {"lead": told.lead, "text": cut(told.text, LINE), "tone": told.tone},
+        "headline": {"lead": answer.lead, "text": cut(answer.text, LINE), "tone": answer.tone},
         "reason": _sentence(reason(profile)),
         "first": None if first is None else list(first),
-        "details": _lines("details", details(profile), DETAILS_BYTES, left_out),
+        "details": lines_kept("details", details(profile), int(DETAILS_BYTES * part), left_out),
         "figures": [
             {k: cut(v, LABEL) for k, v in asdict(figure).items()} for figure in figures(profile)
         ],
-        "warnings": _lines("warnings", profile.summary.warnings, WARNINGS_BYTES, left_out),
+        "warnings": lines_kept(
+            "warnings", profile.summary.warnings, int(WARNINGS_BYTES * part), left_out
+        ),
         "device": word,
         "runs": max(len(profile.runs), 1),
         "complete": profile.complete,
@@ -82,22 +95,24 @@ def payload(profile: Profile, sort: str | None = None) -> dict[str, Any]:
             "self_cpu_us": number(operators["self_cpu_us"].sum()),
             "self_device_us": number(work),
         },
-        "findings": _findings(profile, left_out),
-        "lines": _code(profile, names, left_out),
+        "findings": _findings(profile, int(FINDINGS_BYTES * part), left_out),
+        "lines": _code(profile, names, int(LINES_BYTES * part), left_out),
     }
 
-    def room(most: int, part: float = 1) -> int:
+    def left() -> int:
+        return most + known - _RESERVE - size(result)
+
+    def room(table: int, share: float = 1) -> int:
         """Return the bytes for a table: not those that are kept for what comes after it."""
-        left = MOST_BYTES - _RESERVE - STRIP_BYTES - size(result)
-        return min(most, int(left * part))
+        return int(min(table * part, (left() - STRIP_BYTES * part) * share))
 
     result["modules"] = _modules(profile, word, names, room(MODULES_BYTES, 1 / 3), left_out)
     result["operators"] = _operators(
         operators, sort, bool(len(kernels)), word, names, room(TABLE_BYTES, 1 / 2), left_out
     )
     result["kernels"] = _kernels(profile, kernels, word, names, room(TABLE_BYTES), left_out)
-    left = min(MOST_BYTES - _RESERVE - size(result), TABLE_BYTES)
-    result["strip"] = drawing(profile, left, names, left_out)
+    drawn = min(left(), int(TABLE_BYTES * part))
+    result["strip"] = drawing(profile, drawn, names, left_out)
     if names.cut:
         left_out.append(
             f"names: {names.cut:,} of more than {NAME:,} characters are cut in their middle"
@@ -114,7 +129,8 @@ def _text(text: str, most: int) -> str:
     return cut(text, most) if text else ""
 
 
-def _lines(what: str, lines: Sequence[str], room: int, left_out: list[str]) -> list[str]:
+def lines_kept(what: str, lines: Sequence[str], room: int, left_out: list[str]) -> list[str]:
+    """Return the first of the lines, as many as there is room for in so many bytes."""
     kept = []
     for line in lines[:LINES]:
         shown = cut(line, LINE)
@@ -127,36 +143,60 @@ def _lines(what: str, lines: Sequence[str], room: int, left_out: list[str]) -> l
     return kept
 
 
-def _findings(profile: Profile, left_out: list[str]) -> dict[str, Any]:
+def _findings(profile: Profile, room: int, left_out: list[str]) -> dict[str, Any]:
     """Return the findings as text, the first that there is room for."""
-    every, rows = profile.findings, list[dict[str, Any]]()
-    room = FINDINGS_BYTES
-    for one in every:
-        row = {
-            "kind": cut(one.kind, LABEL),
-            "tone": findings.TONES.get(one.kind),
-            "title": sentence(cut(one.title, SOURCE)),
-            "where": _text(one.where, SOURCE),
-            "gain": findings.gain(profile, one),
-            "evidence": _text(one.evidence, LINE),
-            "advice": _text(one.advice, LINE),
-            "more": findings.hint(cut(one.kind, LABEL)),
-            "line": one.line,
-        }
-        room -= size(row) + 1
-        if room < 0:
-            break
-        rows.append(row)
-    if len(rows) < len(every):
-        left_out.append(
-            f"findings: the first {len(rows)} of {len(every):,} are here; all are in "
-            "Profile.findings"
-        )
+    every = profile.findings
+    rows = told(
+        (
+            finding_row(
+                one, findings.TONES.get(one.kind), findings.gain(profile, one), findings.hint
+            )
+            for one in every
+        ),
+        room,
+    )
+    say_findings(len(rows), len(every), "Profile", left_out)
     none = None if every else sentence(cut(findings.none_found(profile), LINE))
     return {"of": len(every), "rows": rows, "none": none}
 
 
-def _code(profile: Profile, names: Names, left_out: list[str]) -> dict[str, Any] | None:
+def finding_row(
+    one: Finding, tone: str | None, gain: str | None, more: Callable[[str], str | None]
+) -> dict[str, Any]:
+    """Return a finding as text: `gain` in words, `more` what tells all about its kind."""
+    return {
+        "kind": cut(one.kind, LABEL),
+        "tone": tone,
+        "title": sentence(cut(one.title, SOURCE)),
+        "where": _text(one.where, SOURCE),
+        "gain": gain,
+        "evidence": _text(one.evidence, LINE),
+        "advice": _text(one.advice, LINE),
+        "more": more(cut(one.kind, LABEL)),
+        "line": one.line,
+    }
+
+
+def told(rows: Iterable[dict[str, Any]], room: int) -> list[dict[str, Any]]:
+    """Return the first of the rows, as many as there is room for in so many bytes."""
+    kept = []
+    for row in rows:
+        room -= size(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def say_findings(kept: int, of: int, whose: str, left_out: list[str]) -> None:
+    """Say how many findings are here, if not all."""
+    if kept < of:
+        left_out.append(
+            f"findings: the first {kept} of {of:,} are here; all are in {whose}.findings"
+        )
+
+
+def _code(profile: Profile, names: Names, room: int, left_out: list[str]) -> dict[str, Any] | None:
     """Return the lines, in the order of the code; None where no more than one ran."""
     if not lines.worth_showing(profile):
         return None
@@ -180,10 +220,10 @@ def _code(profile: Profile, names: Names, left_out: list[str]) -> dict[str, Any]
         "finding": [one if one >= 0 else None for one in frame["finding"].tolist()],
     }
     for key in ("calls", "cpu_us", "device_us", "backward_device_us", "launches"):
-        told = backward if key.startswith("backward") else device or key in ("calls", "cpu_us")
-        columns[key] = frame[key].tolist() if told else None
+        known = backward if key.startswith("backward") else device or key in ("calls", "cpu_us")
+        columns[key] = frame[key].tolist() if known else None
     sort = "line" if lines.has_cell(every) else "device_us" if device else "cpu_us"
-    packed = table(len(every), sort, columns, {"file", "function"}, names, LINES_BYTES)
+    packed = table(len(every), sort, columns, {"file", "function"}, names, room)
     kept = packed["columns"]
     order = frame.index[: len(kept["line"])].argsort(kind="stable").tolist()
     packed["columns"] = {key: values and [values[i] for i in order] for key, values in kept.items()}
@@ -269,7 +309,11 @@ _KERNEL_COLUMNS = (
 
 
 def _say(what: str, packed: dict[str, Any], by: str, left_out: list[str]) -> None:
-    kept, of = len(packed["columns"]["calls"]), packed["of"]
+    say_rows(what, len(packed["columns"]["calls"]), packed["of"], by, "Profile", left_out)
+
+
+def say_rows(what: str, kept: int, of: int, by: str, whose: str, left_out: list[str]) -> None:
+    """Say how many rows of a table are here, if not all, and where all are."""
     if kept < of:
         those = f"the first {kept:,} by name" if by == "name" else f"the {kept:,} with most {by}"
-        left_out.append(f"{what}: {those} of {of:,} are here; all are in Profile.{what}")
+        left_out.append(f"{what}: {those} of {of:,} are here; all are in {whose}.{what}")

@@ -21,40 +21,76 @@ CHUNK_BYTES = 8_000_000
 """Of a trace per message: notebook servers refuse one that is much larger."""
 
 
-class ProfileWidget(anywidget.AnyWidget):
-    """What a notebook shows of one Profile while its kernel lives.
+class HeldTrace:
+    """A profile whose trace is written to a file when it is first asked for."""
+
+    def __init__(self, profile: Profile, name: str) -> None:
+        self.profile: Profile | None = profile
+        self._name = name
+        self._file: Path | None = None
+        self._writing = threading.Lock()
+
+    def chunk(self, offset: object) -> tuple[dict[str, Any], list[bytes]]:
+        """Answer with bytes of the file from `offset`, which is what a browser sent."""
+        file = self.written()
+        if type(offset) is not int or not 0 <= offset < file.stat().st_size:
+            raise TprofileError(f"the trace has no byte {offset!r}. Start the download again.")
+        with open(file, "rb") as opened:
+            opened.seek(offset)
+            return {"kind": "chunk", "offset": offset}, [opened.read(CHUNK_BYTES)]
+
+    def written(self) -> Path:
+        """Return the trace as a file.
+
+        It outlives the kernel, as a path that someone copied should.
+        """
+        with self._writing:
+            if self._file is None or not self._file.exists():
+                if self.profile is None:
+                    raise TprofileError(
+                        "the trace is gone: the cell was profiled again. Use the newer result."
+                    )
+                folder = tempfile.mkdtemp(prefix="tprofile-")
+                self._file = Path(self.profile.export_trace(Path(folder, self._name)))
+            return self._file
+
+
+class TraceWidget(anywidget.AnyWidget):
+    """What a notebook shows while its kernel lives, and the traces that it is of.
 
     The browser sorts, filters and draws by itself. It sends `{"kind", "id", ...}` and gets an
     answer with the same id: `trace` (size and name of the file), `chunk` (bytes from `offset`),
-    `path` (where the file is), or `error`. Messages may come on a thread of their own while a
-    cell runs: the answers read the finished trace and nothing else.
+    `path` (where the file is), or `error`. `of` says which trace is meant, where there are several.
+    Messages may come on a thread of their own while a cell runs: the answers read the finished
+    trace and nothing else.
     """
 
     _esm = STATIC / "widget.js"
     _css = STATIC / "widget.css"
     payload = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self, profile: Profile, shown: dict[str, Any]) -> None:
-        self._profile: Profile | None = profile
-        self._name = trace_name(shown)
-        self._file: Path | None = None
-        self._writing = threading.Lock()
+    def __init__(self, shown: dict[str, Any], traces: dict[str | None, HeldTrace]) -> None:
+        self._traces = traces
         super().__init__(payload=encode(shown))
         self.on_msg(self._answer)
 
     @property
     def events(self) -> int:
         """How many events the widget holds in memory."""
-        return 0 if self._profile is None else len(self._profile.trace)
+        held = [one.profile for one in self._traces.values()]
+        return sum(len(profile.trace) for profile in held if profile is not None)
 
     def let_go(self) -> None:
-        """Write the trace to its file and hold it in memory no longer."""
-        self._written()
-        self._profile = None
+        """Write the traces to their files and hold them in memory no longer."""
+        for one in self._traces.values():
+            if one.profile is not None:
+                one.written()
+                one.profile = None
 
     def close(self) -> None:
-        """Close the widget, and let go of its profile: open widgets are kept for ever."""
-        self._profile = None
+        """Close the widget, and let go of its profiles: open widgets are kept for ever."""
+        for one in self._traces.values():
+            one.profile = None
         super().close()
 
     def _answer(self, _widget: object, content: Any, _buffers: object) -> None:
@@ -67,35 +103,41 @@ class ProfileWidget(anywidget.AnyWidget):
         self.send({**answer, "id": content.get("id")}, buffers)
 
     def _answered(self, content: dict[str, Any]) -> tuple[dict[str, Any], list[bytes]]:
-        kind = content.get("kind")
+        kind, trace = content.get("kind"), self._asked(content.get("of"))
         if kind == "path":
-            return {"kind": kind, "path": str(self._written())}, []
+            return {"kind": kind, "path": str(trace.written())}, []
         if kind == "trace":
-            file = self._written()
+            file = trace.written()
             return {"kind": kind, "size": file.stat().st_size, "file": file.name}, []
         if kind == "chunk":
-            return self._chunk(content.get("offset"))
+            return trace.chunk(content.get("offset"))
         raise TprofileError(f"the widget asked for {kind!r}, which there is not.")
 
-    def _chunk(self, offset: object) -> tuple[dict[str, Any], list[bytes]]:
-        file = self._written()
-        if type(offset) is not int or not 0 <= offset < file.stat().st_size:
-            raise TprofileError(f"the trace has no byte {offset!r}. Start the download again.")
-        with open(file, "rb") as opened:
-            opened.seek(offset)
-            return {"kind": "chunk", "offset": offset}, [opened.read(CHUNK_BYTES)]
+    def _asked(self, of: object) -> HeldTrace:
+        if (of is None or isinstance(of, str)) and of in self._traces:
+            return self._traces[of]
+        raise TprofileError(f"the widget asked for the trace {of!r}, which there is not.")
 
-    def _written(self) -> Path:
-        """Return the trace as a file, written when it is first asked for.
 
-        It outlives the kernel, as a path that someone copied should.
-        """
-        with self._writing:
-            if self._file is None or not self._file.exists():
-                if self._profile is None:
-                    raise TprofileError(
-                        "the trace is gone: the cell was profiled again. Use the newer result."
-                    )
-                folder = tempfile.mkdtemp(prefix="tprofile-")
-                self._file = Path(self._profile.export_trace(Path(folder, self._name)))
-            return self._file
+class ProfileWidget(TraceWidget):
+    """What a notebook shows of one Profile while its kernel lives."""
+
+    def __init__(self, profile: Profile, shown: dict[str, Any]) -> None:
+        super().__init__(shown, {None: HeldTrace(profile, trace_name(shown))})
+
+    @property
+    def _profile(self) -> Profile | None:
+        return self._traces[None].profile
+
+
+class ComparisonWidget(TraceWidget):
+    """What a notebook shows of two Profiles, `of` which the traces are "a" and "b"."""
+
+    def __init__(self, a: Profile, b: Profile, shown: dict[str, Any]) -> None:
+        super().__init__(
+            shown,
+            {
+                "a": HeldTrace(a, trace_name(shown["a"])),
+                "b": HeldTrace(b, trace_name(shown["b"])),
+            },
+        )
