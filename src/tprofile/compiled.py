@@ -23,6 +23,7 @@ _OF_OTHERS = sys.stdlib_module_names | {"IPython", "ipykernel", "ipywidgets", "t
 _PLACE = re.compile(r"in user code at (.+):(\d+)$", re.MULTILINE)
 _AGAIN = re.compile(r"Recompiling function (\S+)")
 _GUARD = re.compile(r"^\d+/\d+: ")
+_LIMIT = re.compile(r"hit config\.(\w+) \((\d+)\)\s+function: '(\S+)'")
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,15 @@ class Compiler:
     """Listens to what torch.compile says of graph breaks and of compiling again."""
 
     _LOGS = (".__graph_breaks", ".__recompiles")
+    _LIMITS = "torch._dynamo.convert_frame"
+    """Where torch warns that it will not compile something once more."""
 
     def __init__(self, file_name: Callable[[str], str | None] = lambda name: name) -> None:
         """`file_name` is what a user calls a file of code, None for the profiled cell."""
         self._file_name = file_name
         self.breaks: list[Break] = []
         self.recompiles: list[str] = []
+        self.given_up: list[str] = []
 
     @contextlib.contextmanager
     def heard(self) -> Iterator[None]:
@@ -135,6 +139,10 @@ class Compiler:
         try:
             told.add("recompiles")
             for name in list(logging.root.manager.loggerDict):
+                if name == self._LIMITS:
+                    log = logging.getLogger(name)
+                    changed.append((log, log.level, log.propagate))
+                    log.addHandler(handler)
                 if name.startswith("torch.") and name.endswith(self._LOGS):
                     log = logging.getLogger(name)
                     changed.append((log, log.level, log.propagate))
@@ -152,7 +160,10 @@ class Compiler:
                 log.propagate = propagate
 
     def _hear(self, log: str, text: str) -> None:
-        if log.endswith("__recompiles"):
+        if log == self._LIMITS:
+            if limit := _LIMIT.search(text):
+                self.given_up.append(f"{limit[3]} ({limit[1]} is {limit[2]})")
+        elif log.endswith("__recompiles"):
             self.recompiles.append(_again(text))
         elif (told := self._broken(text)) not in self.breaks:
             self.breaks.append(told)

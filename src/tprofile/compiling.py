@@ -65,6 +65,11 @@ def record_compiled(
         return variant
 
     def check(plain: Session, other: Session) -> None:
+        if taken := _iterators(namespace, changing):
+            told = ", ".join(taken)
+            reason = f"the cell may take its inputs from {told}, and so others in each run"
+            checked.append(Results(unchecked=reason))
+            return
         watch = Watch(namespace, () if before is not None else changing)
         state = random_state()
         plain.check()
@@ -96,9 +101,15 @@ def record_compiled(
         breaks=early.breaks,
         recompiles=early.recompiles,
         late_recompiles=late.recompiles,
+        given_up=list(dict.fromkeys([*early.given_up, *late.given_up])),
         results=checked[0] if checked else None,
     )
     return (
         Outcome(plain.trace.with_recorded(label=NAMES[0]), plain.error),
         Outcome(other.trace.with_recorded(label=NAMES[1], compiled=told), other.error),
     )
+
+
+def _iterators(namespace: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """Return the names of what gives something else each time."""
+    return [name for name in sorted(names) if isinstance(namespace.get(name), Iterator)]

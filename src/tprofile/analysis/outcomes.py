@@ -31,6 +31,7 @@ def outcomes(
     if compiled is not None:
         found += _results(labels, compiled.results)
         found += _breaks(compiled)
+        found += _given_up(compiled)
         found += _recompiles(compiled)
         found += _compile_time(figures)
     if replaced is not None:
@@ -128,6 +129,24 @@ def _breaks(compiled: Compiled) -> list[Finding]:
             gain_us=None,
             where=told[0].partition(":")[0],
             line=next((one.line for one in compiled.breaks if one.file is None), None),
+        )
+    ]
+
+
+def _given_up(compiled: Compiled) -> list[Finding]:
+    if not compiled.given_up:
+        return []
+    names = listed(compiled.given_up)
+    return [
+        Finding(
+            kind="recompile-limit",
+            title="torch gave up compiling, and ran code as it is",
+            evidence=f"It had compiled {names} as often as it may, each time for other inputs: "
+            "later runs are of the code as it was, whatever the label says.",
+            advice="Let one compilation serve them all: torch.compile(..., dynamic=True), "
+            "torch._dynamo.mark_dynamic(x, 0), or a few fixed sizes.",
+            gain_us=None,
+            where=names,
         )
     ]
 

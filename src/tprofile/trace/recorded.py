@@ -69,6 +69,8 @@ class Compiled(Struct, frozen=True, kw_only=True):
     """Why code was compiled once more, in the unprofiled runs."""
     late_recompiles: list[str] = []
     """The same in the profiled runs."""
+    given_up: list[str] = []
+    """Functions that torch would not compile once more, which then ran as they are, and why."""
     results: Results | None = None
     """None where they were not looked at."""
 
