@@ -15,7 +15,7 @@ from . import tables
 from .attribution import Attribution
 from .summary import Summary, unprofiled_us
 
-SELF_DEVICE = ("self_device_us", "self_launched_us")
+_SELF_DEVICE = ("self_device_us", "self_launched_us")
 """Columns of the operators that add up to the device time of a row itself: a CUDA graph is launched
 outside of all operators, by a call that is a row of its own."""
 
@@ -67,7 +67,7 @@ def operators(a: Attribution, b: Attribution) -> pd.DataFrame:
     """Return a row per operator of either, as `Comparison.operators` describes it."""
     one, other = (tables.operators(found) for found in (a, b))
     device = bool(a.work.any() or b.work.any())
-    return _joined(a, b, one, other, _OF_OPERATORS, SELF_DEVICE if device else ("self_cpu_us",))
+    return _joined(a, b, one, other, _OF_OPERATORS, _SELF_DEVICE if device else ("self_cpu_us",))
 
 
 def kernels(a: Attribution, b: Attribution) -> pd.DataFrame:

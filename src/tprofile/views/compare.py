@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..analysis.comparison import SELF_DEVICE
 from ..units import DASH, Unit, amount, duration, unit
 from .tables import Table, table
 from .text import drawn, wrapped
@@ -121,7 +120,8 @@ def _whole(name: str) -> str:
 def _operators(comparison: Comparison, limit: int | None) -> str:
     frame = comparison.operators
     device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
-    columns = SELF_DEVICE if device else ("self_cpu_us",)
+    # As in a profile's own table: with what a row launched outside all operators, such as a graph.
+    columns = ("self_device_us", "self_launched_us") if device else ("self_cpu_us",)
     what = "self device time" if device else "self CPU time"
     sides = [sum(frame[f"{column}_{side}"] for column in columns) for side in "ab"]
     frame = frame.assign(own_us_a=sides[0], own_us_b=sides[1])
