@@ -68,18 +68,21 @@ class Comparison:
     @property
     def operators(self) -> pd.DataFrame:
         """A row per operator of either: `name`, then `calls`, `self_cpu_us`, `cpu_us`,
-        `self_device_us` and `device_us`, each with `_a` and `_b`, then `delta_us, ratio`.
+        `self_device_us`, `device_us`, `self_launched_us` and `launched_us`, each with `_a` and
+        `_b`, then `delta_us, ratio`.
 
-        `delta_us` is B less A of the self device time, or where neither has device work of the self
-        CPU time; `ratio` B over A, NaN where A has none. The largest difference comes first. Device
-        times are NaN for a profile without device work.
+        `delta_us` is B less A of the device time of a row itself, with what it launched outside all
+        operators (`self_device_us` and `self_launched_us`), or where neither has device work of the
+        self CPU time; `ratio` B over A, NaN where A has none. The largest difference comes first.
+        Device times are NaN for a profile without device work.
         """
         return self._frame("operators", comparison.operators)
 
     @property
     def kernels(self) -> pd.DataFrame:
         """A row per kernel, copy or set of either, by name: `name, calls_a, calls_b, device_us_a,
-        device_us_b, delta_us, ratio`. The largest difference comes first.
+        device_us_b, delta_us, ratio`. The largest difference comes first. Calls and times are NaN
+        for a profile without device work.
         """
         return self._frame("kernels", comparison.kernels)
 
@@ -93,7 +96,8 @@ class Comparison:
         `operators_a` of the operators that launched them (or None), `kernel_b` a name, or None for
         those that vanished; `times` how often a run has that. They are matched
         by name, order and operator, which for kernels of one operator with unlike names is the best
-        guess that there is. None for runs of more than some thousands of kernels.
+        guess that there is. Times are NaN for a profile without device work. None for runs of more
+        than some thousands of kernels, and where an error stopped the only run.
         """
         return None if self._replaced is None else self._replaced.copy()
 
@@ -144,7 +148,7 @@ class Comparison:
         return self.text()
 
     def __repr__(self) -> str:
-        return f"<tprofile.Comparison: {' against '.join(self.labels)}>"
+        return f"<tprofile.Comparison: {' against '.join(map(repr, self.labels))}>"
 
     def _repr_html_(self) -> str:
         from .views.compare_page import compare_page

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,14 @@ from . import tables
 from .attribution import Attribution
 from .summary import Summary, unprofiled_us
 
-_OF_OPERATORS = ("self_cpu_us", "cpu_us", "self_device_us", "device_us")
+_SELF_DEVICE = ("self_device_us", "self_launched_us")
+"""Columns of the operators that add up to the device time of a row itself: a CUDA graph is launched
+outside of all operators, by a call that is a row of its own."""
+
+_OF_OPERATORS = (
+    "self_cpu_us", "cpu_us", "self_device_us", "device_us", "self_launched_us", "launched_us",
+)  # fmt: skip
+_DEVICE = re.compile("device|launched").search
 _FEWEST = 5
 """Unprofiled runs of each from which on noise can be told from a difference."""
 
@@ -59,13 +67,13 @@ def operators(a: Attribution, b: Attribution) -> pd.DataFrame:
     """Return a row per operator of either, as `Comparison.operators` describes it."""
     one, other = (tables.operators(found) for found in (a, b))
     device = bool(a.work.any() or b.work.any())
-    return _joined(a, b, one, other, _OF_OPERATORS, "self_device_us" if device else "self_cpu_us")
+    return _joined(a, b, one, other, _OF_OPERATORS, _SELF_DEVICE if device else ("self_cpu_us",))
 
 
 def kernels(a: Attribution, b: Attribution) -> pd.DataFrame:
     """Return a row per kernel name of either, as `Comparison.kernels` describes it."""
     one, other = (tables.kernels(found) for found in (a, b))
-    return _joined(a, b, one, other, ("device_us",), "device_us")
+    return _joined(a, b, one, other, ("device_us",), ("device_us",), of_device=True)
 
 
 def _joined(
@@ -74,26 +82,38 @@ def _joined(
     one: pd.DataFrame,
     other: pd.DataFrame,
     times: Sequence[str],
-    leading: str,
+    leading: Sequence[str],
+    of_device: bool = False,
 ) -> pd.DataFrame:
+    """Return both tables side by side; `leading` are the columns whose sum tells the difference.
+
+    `of_device` says that all of their rows are device work.
+    """
     columns = ["calls", *times]
-    # What is of one profile of more runs is brought to as many as the other one has.
+    # What B has in more or fewer runs is brought to as many as A has: calls that each run has stay
+    # whole numbers.
     runs = max(len(a.runs), 1), max(len(b.runs), 1)
-    scaled = (
-        _by_name(one, columns),
-        _by_name(other, columns) * (1 if runs[0] == runs[1] else runs[0] / runs[1]),
-    )
+    after = _by_name(other, columns)
+    if runs[0] != runs[1]:
+        after = after * runs[0] / runs[1]
+    scaled = _by_name(one, columns), after
     names = scaled[0].index.union(scaled[1].index, sort=False)
     frame = pd.DataFrame({"name": pd.Series(list(names), dtype=object)})
     for column in columns:
         for side, found, table in zip("ab", (a, b), scaled, strict=True):
             told = table[column].reindex(names).to_numpy(float)
             # A row that one of them lacks took no time in it, where such time was measured.
-            measured = "device" not in column or found.work.any()
+            told_of_device = of_device or _DEVICE(column)
+            measured = found.work.any() or not told_of_device
             frame[f"{column}_{side}"] = np.nan_to_num(told) if measured else np.nan
-    before, after = frame[f"{leading}_a"], frame[f"{leading}_b"]
-    frame["delta_us"] = after - before
-    frame["ratio"] = (after / before).where(before > 0)
+    sums = [sum(frame[f"{column}_{side}"] for column in leading) for side in "ab"]
+    frame["delta_us"] = sums[1] - sums[0]
+    frame["ratio"] = (sums[1] / sums[0]).where(sums[0] > 0)
+    return largest_first(frame)
+
+
+def largest_first(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the largest difference first, of equal ones in the order they had."""
     size = np.nan_to_num(frame["delta_us"].abs().to_numpy(), nan=-1.0)
     return frame.iloc[np.argsort(-size, kind="stable")].reset_index(drop=True)
 
@@ -115,6 +135,11 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
         warnings.append(
             f"the devices differ: {', '.join(first.device_names)} and "
             f"{', '.join(second.device_names)}"
+        )
+    if not (one.runs.complete and other.runs.complete):
+        warnings.append(
+            "a profiled run was stopped by an error, so the tables compare a part of it with whole "
+            "runs"
         )
     torches = [found.trace.recorded.torch for found in (one, other)]
     if None not in torches and torches[0] != torches[1]:
@@ -155,9 +180,9 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
 
 
 def _kernels(found: Attribution) -> float | None:
-    """Return how many kernels a run has, the median."""
+    """Return how many kernels a run has, the median; None where no run came to its end."""
     apart = tables.runs_apart(found)
-    if not found.work.any() or len(found.runs) <= apart:
+    if not found.work.any() or not found.runs.complete or len(found.runs) <= apart:
         return None
     rows = np.flatnonzero(found.work & found.trace.category_is("kernel") & (found.run >= apart))
     return float(np.median(np.bincount(found.run[rows], minlength=len(found.runs))[apart:]))

@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from ..trace.recorded import Compiled, Results
+from ..trace.recorded import Break, Compiled, Results
 from ..units import duration
 from .comparison import Difference
 from .doubts import short
@@ -17,6 +17,9 @@ from .kernel_names import kernel_kind
 
 _NAMED = 4
 """Names that are listed; there may be many."""
+
+_OTHER = 0.2
+"""The part of its time by which a kernel of one code and equal inputs does not differ."""
 
 
 def outcomes(
@@ -36,8 +39,8 @@ def outcomes(
         found += _compile_time(figures)
     if replaced is not None:
         found += _fused(labels, replaced)
-        found += _changed(labels, replaced)
-        found += _same(labels, replaced)
+        found += _changed(labels, replaced, compiled)
+        found += _same(labels, replaced, compiled)
     return found + _vanished(labels, operators, compiled)
 
 
@@ -86,18 +89,25 @@ def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
     elif results.unlike:
         title = f"results differ in {len(results.unlike)} of {results.tensors} tensors"
         evidence = "; ".join(results.unlike[:_NAMED]) + "."
+    elif results.absolute is None or not results.tensors:
+        title, evidence = "results were not compared", "No tensor was looked at."
     elif not results.absolute:
         n = results.tensors
         title = "results are equal"
         evidence = f"{n} tensor{'s' * (n != 1)}, equal to the last bit."
     else:
-        title = f"results differ by at most {results.relative:.2g} of the largest element"
+        title = f"results differ by at most {results.absolute:.3g}"
         evidence = (
             f"{results.tensors} tensor{'s' * (results.tensors != 1)} compared; the largest "
-            f"difference of two elements is {results.absolute:.3g}; relative to the largest "
-            "element of its tensor it is "
-            f"{results.relative:.2g} ({results.where})."
+            f"difference of two elements is {results.absolute:.3g}"
         )
+        if results.relative is not None:
+            title = f"results differ by at most {results.relative:.2g} of the largest element"
+            of = f" ({results.where})" if results.where is not None else ""
+            evidence += (
+                f"; relative to the largest element of its tensor it is {results.relative:.2g}{of}"
+            )
+        evidence += "."
     return [
         Finding(
             kind="results",
@@ -114,20 +124,20 @@ def _breaks(compiled: Compiled) -> list[Finding]:
     if not compiled.breaks:
         return []
     n = len(compiled.breaks)
+    places = [_place(one) for one in compiled.breaks]
     told = [
-        (f"line {one.line}" + (f" of {one.file}" if one.file else "") + ": " if one.line else "")
-        + one.reason
-        for one in compiled.breaks
+        f"{place}: {one.reason}" if place else one.reason
+        for place, one in zip(places, compiled.breaks, strict=True)
     ]
     return [
         Finding(
             kind="graph-breaks",
             title=f"{n} graph break{'s' * (n != 1)}",
-            evidence="; ".join(told) + ".",
+            evidence=_sentence("; ".join(told)),
             advice="Take what breaks the graph out of the compiled function, or find it at once "
             "with fullgraph=True, which makes each an error.",
             gain_us=None,
-            where=told[0].partition(":")[0],
+            where=places[0] or "the compiled code",
             line=next((one.line for one in compiled.breaks if one.file is None), None),
         )
     ]
@@ -151,18 +161,28 @@ def _given_up(compiled: Compiled) -> list[Finding]:
     ]
 
 
+def _place(one: Break) -> str:
+    parts = [f"line {one.line}"] if one.line else []
+    return " of ".join([*parts, *([one.file] if one.file else [])])
+
+
+def _sentence(told: str) -> str:
+    return told if told.endswith(".") else f"{told}."
+
+
 def _recompiles(compiled: Compiled) -> list[Finding]:
     if not compiled.recompiles and not compiled.late_recompiles:
         return []
     late = len(compiled.late_recompiles)
     n = len(compiled.recompiles) + late
     reasons = list(dict.fromkeys([*compiled.late_recompiles, *compiled.recompiles]))
+    more = f" and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
     return [
         Finding(
             kind="recompiles",
             title=f"compiled again {n} time{'s' * (n != 1)}"
             + (f", {late} of them while profiled" if late else ", none of them while profiled"),
-            evidence="; ".join(reasons[:_NAMED]) + ".",
+            evidence=_sentence("; ".join(reasons[:_NAMED]) + more),
             advice="torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few "
             "fixed sizes.",
             gain_us=None,
@@ -173,13 +193,14 @@ def _recompiles(compiled: Compiled) -> list[Finding]:
 
 def _compile_time(figures: Difference) -> list[Finding]:
     a, b, first = figures.wall_us_a, figures.wall_us_b, figures.first_run_us_b
-    if a is None or b is None or first is None or figures.first_run_us_a is None:
+    before, ratio = figures.first_run_us_a, figures.wall_ratio
+    if a is None or b is None or ratio is None or first is None or before is None:
         return []
     cost = first - b
     saved = a - b
     if saved > 0 and figures.differs is not False:
-        runs = math.ceil(max(cost - (figures.first_run_us_a - a), 0) / saved)
-        pays = f"it pays for itself after {runs:,} runs"
+        runs = max(math.ceil((cost - (before - a)) / saved), 1)
+        pays = f"it pays for itself after {runs:,} run{'s' * (runs != 1)}"
     else:
         pays = "it does not pay for itself"
     return [
@@ -188,7 +209,7 @@ def _compile_time(figures: Difference) -> list[Finding]:
             title=f"the first call took {duration(first)}; {pays}",
             evidence=(
                 f"A later run takes {duration(b)}, and one as it was {duration(a)} (its first "
-                f"{duration(figures.first_run_us_a)}). What torch had in its caches was not "
+                f"{duration(before)}). What torch had in its caches was not "
                 "compiled anew."
             ),
             advice="Compile what runs often; mode and dynamic shapes change what compiling costs.",
@@ -216,7 +237,9 @@ def _fused(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
     ]
 
 
-def _changed(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
+def _changed(
+    labels: tuple[str, str], replaced: pd.DataFrame, compiled: Compiled | None
+) -> list[Finding]:
     changed = _of_matrices(replaced, "replaced")
     if changed.empty:
         return []
@@ -231,7 +254,8 @@ def _changed(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
                 f"{short(first['kernel_b'])}{_more_rows(len(changed))}."
             ),
             advice="Another kernel comes of another shape, layout, alignment or type of inputs; "
-            "to give it that in the code makes it fast without a compiler too.",
+            "to give it that in the code makes it fast"
+            + (" without a compiler too." if compiled is not None else "."),
             gain_us=_gained(changed),
             where=short(first["kernel_b"]),
         )
@@ -256,19 +280,28 @@ def _more_rows(n: int) -> str:
     return f", and {n - 1} more" if n > 1 else ""
 
 
-def _same(labels: tuple[str, str], replaced: pd.DataFrame) -> list[Finding]:
+def _same(
+    labels: tuple[str, str], replaced: pd.DataFrame, compiled: Compiled | None
+) -> list[Finding]:
     same = _of_matrices(replaced, "same")
     if same.empty:
         return []
     n = int(same["times"].sum())
+    before, after = same["device_us_a"], same["device_us_b"]
+    means = "One name means one code"
+    if ((after / before - 1).abs() > _OTHER).any():
+        means += "; where it takes another time, its inputs are others, or the clocks."
+    elif compiled is not None:
+        means += ": compiling changed nothing there."
+    else:
+        means += "."
     return [
         Finding(
             kind="same-kernels",
             title=f"{n} matrix kernel{' is' if n == 1 else 's are'} the same in both",
             evidence=(
-                f"{listed(same['kernel_b'], _NAMED)}: {duration(same['device_us_a'].sum())} "
-                f"in {labels[0]} and {duration(same['device_us_b'].sum())} in {labels[1]}. One "
-                "name means one code: compiling changed nothing there."
+                f"{listed(same['kernel_b'], _NAMED)}: {duration(before.sum())} in {labels[0]} "
+                f"and {duration(after.sum())} in {labels[1]}. {means}"
             ),
             advice="To make these faster, change shapes or types (bfloat16, TF32).",
             gain_us=None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,18 +12,29 @@ import pandas as pd
 from ..intervals import NONE, Floats, Ints
 from . import tables
 from .attribution import Attribution
+from .comparison import largest_first
 
 _MOST = 20_000_000
 """Pairs of kernels, one of each profile, that are looked at at most."""
 
-_LIKE, _ALONE, _FAR, _PLACE = 1.0, 0.01, 0.05, 0.02
+_LIKE, _ALONE, _FAR, _PLACE, _SIZE = 1.0, 0.01, 0.05, 0.02, 0.02
 """How much it says that one operator is behind two kernels, and that the second stands for no other
-yet; and how much it says against it that one more kernel stands between them, and how far apart
-their places in a run are."""
+yet; and how much it says against it that one more kernel stands between them, how far apart their
+places in a run are, and that one takes ten times as long as the other."""
+
+_OWN = 1e-4
+"""How much it says that two kernels of one name are of one operator too: it never counts as much as
+one more kernel that finds its own."""
+
+_NEARER = 2 * _FAR
+"""How much more one match says than another from which on kernels may change places for it."""
 
 _STAY, _NEXT, _LEFT = 1, 2, 3
 
-_FUSED = re.compile(r"triton_[a-z]+_fused_(\w+?)_\d+\w*$")
+_FUSED = re.compile(r"triton_[a-z]+(?:_scan)?_fused_(\w+?)_\d+\w*$")
+_LONGEST = 1_000
+"""Characters of a name that a compiler gives."""
+
 _PRODUCT = {"addmm": "mm", "baddbmm": "bmm", "addbmm": "bmm", "addmv": "mv"}
 """Operators that a compiler writes as a product, and adds the rest elsewhere."""
 
@@ -47,8 +59,11 @@ def replacement(a: Attribution, b: Attribution) -> pd.DataFrame | None:
 
     Of each profile the median run. Kernels are matched in the order of their launches: those of one
     name with each other, the others by the operators that launched them, which the name of a
-    kernel that torch.compile wrote lists. None where there are too many to be compared.
+    kernel that torch.compile wrote lists. None where there are too many to be compared, or where an
+    error stopped the only run.
     """
+    if not (a.runs.complete and b.runs.complete):
+        return None
     one, other = _typical(a), _typical(b)
     if len(one) * len(other) > _MOST:
         return None
@@ -59,7 +74,7 @@ def replacement(a: Attribution, b: Attribution) -> pd.DataFrame | None:
             made[j].append(i)
     groups: list[tuple[tuple[int, ...], int]] = [(tuple(of), j) for j, of in made.items()]
     groups += [((i,), NONE) for i in np.flatnonzero(match == NONE).tolist()]
-    return _frame(one, other, groups)
+    return _frame(one, other, groups, bool(a.work.any()), bool(b.work.any()))
 
 
 def _typical(found: Attribution) -> _Kernels:
@@ -86,12 +101,18 @@ def _operators(found: Attribution, rows: Ints) -> list[frozenset[str]]:
     known: dict[int, frozenset[str]] = {NONE: frozenset()}
 
     def of(row: int) -> frozenset[str]:
-        if row not in known:
+        path = []
+        while row not in known:
+            path.append(row)
+            row = int(found.parent[row])
+        told = known[row]
+        for row in reversed(path):
             name = str(trace.names[trace.name[row]])
-            own = {name.removeprefix("aten::").rstrip("_")} if name.startswith("aten::") else set()
-            own |= {_PRODUCT[one] for one in own & set(_PRODUCT)}
-            known[row] = of(int(found.parent[row])) | own
-        return known[row]
+            if name.startswith("aten::"):
+                own = name.removeprefix("aten::").rstrip("_")
+                told = told | {own, _PRODUCT.get(own, own)}
+            known[row] = told
+        return told
 
     return [of(int(found.parent[row])) for row in rows]
 
@@ -100,10 +121,11 @@ def _matched(a: _Kernels, b: _Kernels) -> Ints:
     """Return for each kernel of A the one of B that does its work, or `NONE`.
 
     First those of one name, in the order of both. Then the others, whose place among those may be
-    another one: a compiler puts what it fuses where the last part of it was.
+    another one: a compiler puts what it fuses where the last part of it was. What that order leaves
+    no place for, or one far away, may at last stand out of it.
     """
     match = np.full(len(a), NONE)
-    equal = _aligned(_equal(a.names, b.names))
+    equal = _aligned(_equal(a.names, b.names) * (1 + _OWN * _equal(a.operator, b.operator)))
     match[equal >= 0] = equal[equal >= 0]
     left = np.flatnonzero(match == NONE)
     free = np.setdiff1d(np.arange(len(b)), match)
@@ -112,15 +134,21 @@ def _matched(a: _Kernels, b: _Kernels) -> Ints:
     passed = np.searchsorted(np.flatnonzero(match != NONE), left)
     before = np.searchsorted(np.sort(match[match != NONE]), free)
     part = np.arange(len(left)) / max(len(left), 1), np.arange(len(free)) / max(len(free), 1)
+    size = np.log10(a.microseconds[left]), np.log10(b.microseconds[free])
     for i, row in enumerate(likeness):
         far = _FAR * np.abs(passed[i] - before) + _PLACE * np.abs(part[0][i] - part[1])
+        far += _SIZE * np.minimum(np.abs(size[0][i] - size[1]), 1)
         likeness[i] = np.where(row > 0, row - np.minimum(far, _LIKE / 2), 0)
     alike = _aligned(likeness, joined=True)
+    for i, row in enumerate(likeness if len(free) else ()):
+        best, now = int(np.argmax(row)), alike[i]
+        if row[best] > (0 if now == NONE else row[now] + _NEARER):
+            alike[i] = best
     match[left[alike >= 0]] = free[alike[alike >= 0]]
     return match
 
 
-def _equal(a: list[str], b: list[str]) -> Floats:
+def _equal(a: Sequence[str | None], b: Sequence[str | None]) -> Floats:
     index = {name: i for i, name in enumerate(dict.fromkeys([*a, *b]))}
     one, other = (np.array([index[name] for name in names], np.int64) for names in (a, b))
     return (one[:, None] == other[None, :]).astype(np.float32)
@@ -179,14 +207,21 @@ def _read_back(how: np.ndarray) -> Ints:
 
 def _fused(name: str, vocabulary: frozenset[str]) -> frozenset[str]:
     """Return the operators that the name of a kernel of torch.compile lists, of those there are."""
-    listed = _FUSED.match(name)
+    listed = _FUSED.match(name) if len(name) <= _LONGEST else None
     if listed is None:
         return frozenset()
     # Names that hold underscores themselves are joined by underscores.
     return frozenset(one for one in vocabulary if f"_{one}_" in f"_{listed[1]}_")
 
 
-def _frame(a: _Kernels, b: _Kernels, groups: list[tuple[tuple[int, ...], int]]) -> pd.DataFrame:
+def _frame(
+    a: _Kernels,
+    b: _Kernels,
+    groups: list[tuple[tuple[int, ...], int]],
+    of_a: bool,
+    of_b: bool,
+) -> pd.DataFrame:
+    """Return a row per kind of group; `of_a` and `of_b` say whether device work was recorded."""
     rows: dict[tuple[tuple[str, ...], str | None, tuple[str | None, ...]], list[float]] = {}
     for members, j in groups:
         key = (
@@ -200,18 +235,18 @@ def _frame(a: _Kernels, b: _Kernels, groups: list[tuple[tuple[int, ...], int]]) 
         row[2] += float(b.microseconds[j]) if j != NONE else 0.0
     frame = pd.DataFrame(
         {
-            "change": [_change(*key[:2]) for key in rows],
-            "kernels_a": [key[0] for key in rows],
-            "kernel_b": pd.Series([key[1] for key in rows], dtype=object),
-            "operators_a": [key[2] for key in rows],
-            "times": [int(row[0]) for row in rows.values()],
-            "device_us_a": [row[1] for row in rows.values()],
-            "device_us_b": [row[2] for row in rows.values()],
+            "change": tables.texts(_change(*key[:2]) for key in rows),
+            "kernels_a": pd.Series([key[0] for key in rows], dtype=object),
+            "kernel_b": tables.texts(key[1] for key in rows),
+            "operators_a": pd.Series([key[2] for key in rows], dtype=object),
+            "times": np.array([row[0] for row in rows.values()], np.int64),
+            "device_us_a": [row[1] if of_a else np.nan for row in rows.values()],
+            "device_us_b": [row[2] if of_b else np.nan for row in rows.values()],
         }
     )
+    frame = frame.astype({"device_us_a": float, "device_us_b": float})
     frame["delta_us"] = frame["device_us_b"] - frame["device_us_a"]
-    order = frame["delta_us"].abs().argsort(kind="stable")[::-1]
-    return frame.iloc[order].reset_index(drop=True)
+    return largest_first(frame)
 
 
 def _change(members: tuple[str, ...], made: str | None) -> str:

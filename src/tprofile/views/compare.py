@@ -10,12 +10,14 @@ from ..units import DASH, Unit, amount, duration, unit
 from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
-from .words import LINE, count, cut, sentence, visible
+from .words import LINE, count, cut, fit, sentence, visible, width
 
 if TYPE_CHECKING:
     from ..comparison import Comparison
 
 _KERNELS = "Kernels, copies and sets, per run, by difference"
+_HEAD, _OPERATOR = 10, 40
+"""Columns of a label in the head of a table, and of the operator that launched a kernel."""
 
 
 def text(comparison: Comparison, limit: int | None = 15) -> str:
@@ -26,17 +28,27 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
         blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ")
                                 for one in comparison.summary.warnings))  # fmt: skip
     blocks.append(_findings(comparison))
-    if (became := _became(comparison, limit)) is not None:
-        blocks.append(became)
-    blocks.append(drawn(operator_table(comparison, limit)))
+    blocks.append(_became(comparison, limit))
+    operators = operator_table(comparison, limit)
+    blocks.append(drawn(operators) if operators.rows else "")
     if len(comparison.kernels):
         blocks.append(_kernels(comparison, limit))
-    return "\n\n".join(blocks)
+    return "\n\n".join(block for block in blocks if block)
 
 
 def _lead(comparison: Comparison) -> list[str]:
     found = comparison.findings
-    return [sentence(found[0].title) if found else " and ".join(comparison.labels)]
+    told = [sentence(found[0].title) if found else " and ".join(comparison.labels)]
+    for own, put in zip(comparison.labels, _heads(comparison), strict=True):
+        if visible(own) != put:
+            told.append(f"{put} is {own}")
+    return told
+
+
+def _heads(comparison: Comparison) -> tuple[str, str]:
+    """Return what the two are called in tables, where there is no room for long labels."""
+    a, b = (visible(cut(one, LINE)) for one in comparison.labels)
+    return (a, b) if max(width(a), width(b)) <= _HEAD else ("A", "B")
 
 
 def labels(comparison: Comparison) -> tuple[str, str]:
@@ -48,7 +60,7 @@ def labels(comparison: Comparison) -> tuple[str, str]:
 def figures(comparison: Comparison) -> Table:
     """Return the figures of both, per run, and what B is of A."""
     told = comparison.summary
-    a, b = labels(comparison)
+    a, b = _heads(comparison)
     rows = []
     for what, name, put in (
         ("wall of a run", "wall_us", duration),
@@ -71,6 +83,8 @@ def figures(comparison: Comparison) -> Table:
 
 
 def _findings(comparison: Comparison) -> str:
+    if not comparison.findings:
+        return ""
     lines = ["What it says"]
     for n, one in enumerate(comparison.findings, 1):
         lines.append(wrapped(f"{n}. {cut(visible(one.title), LINE)}", "   "))
@@ -78,22 +92,27 @@ def _findings(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _became(comparison: Comparison, limit: int | None) -> str | None:
+def _became(comparison: Comparison, limit: int | None) -> str:
     frame = comparison.replaced
-    if frame is None or frame.empty or not (frame["change"] != "same").any():
-        return None
-    a, b = labels(comparison)
+    a, b = _heads(comparison)
+    if frame is None:
+        why = "there are too many" if comparison.a.complete and comparison.b.complete else (
+            "a run was stopped by an error"
+        )  # fmt: skip
+        return f"What became of the kernels of {a} in {b} is not told: {why}"
     frame = frame[frame["change"] != "same"]
-    fit = unit([*frame["device_us_a"], *frame["device_us_b"]])
+    if frame.empty:
+        return ""
+    scale = unit([*frame["device_us_a"], *frame["device_us_b"]])
     lines = [f"What became of the kernels of {a} in {b}, in one run"]
     for row in frame.head(limit or len(frame)).itertuples():
         times = f" · {row.times} times" if row.times > 1 else ""
         lines.append(
-            f"{row.change}{times} · {fit.number(row.device_us_a)} → "
-            f"{fit.number(row.device_us_b)} {fit.name}"
+            f"{row.change}{times} · {scale.number(row.device_us_a)} → "
+            f"{scale.number(row.device_us_b)} {scale.name}"
         )
         lines += [
-            f"  - {f'{visible(operator)} · ' if operator else ''}{_whole(name)}"
+            f"  - {f'{fit(operator, _OPERATOR).rstrip()} · ' if operator else ''}{_whole(name)}"
             for name, operator in zip(row.kernels_a, row.operators_a, strict=True)
         ]
         if row.kernel_b is not None:
@@ -112,10 +131,13 @@ def operator_table(comparison: Comparison, limit: int | None) -> Table:
     """Return the operators of both, those that differ most first."""
     frame = comparison.operators
     device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
-    column = "self_device_us" if device else "self_cpu_us"
+    # As in a profile's own table: with what a row launched outside all operators, such as a graph.
+    columns = ("self_device_us", "self_launched_us") if device else ("self_cpu_us",)
     what = "self device time" if device else "self CPU time"
-    frame = frame[(frame[f"{column}_a"] > 0) | (frame[f"{column}_b"] > 0)]
-    heads, cells = _sides(comparison, frame, column)
+    sides = [sum(frame[f"{column}_{side}"] for column in columns) for side in "ab"]
+    frame = frame.assign(own_us_a=sides[0], own_us_b=sides[1])
+    frame = frame[(sides[0] > 0) | (sides[1] > 0)]
+    heads, cells = _sides(comparison, frame, "own_us")
     title = f"Operators, per run, by difference in {what}"
     cells = [[str(name) for name in frame["name"]], *cells]
     return table(title, ["operator", *heads], "n", cells, limit)
@@ -145,21 +167,21 @@ def _sides(
 ) -> tuple[list[str], list[list[str]]]:
     """Return heads and cells of the calls and times of both, the difference and the ratio."""
     runs = max(len(comparison.a.runs), 1)
-    a, b = labels(comparison)
+    a, b = _heads(comparison)
     before, after = frame[f"{column}_a"] / runs, frame[f"{column}_b"] / runs
-    fit = unit([*before, *after])
-    heads = [f"calls {a}", b, f"{a} {fit.name}", f"{b} {fit.name}", "difference", "ratio"]
+    scale = unit([*before, *after])
+    heads = [f"calls {a}", b, f"{a} {scale.name}", f"{b} {scale.name}", "difference", "ratio"]
     return heads, [
-        [count(n / runs) for n in frame["calls_a"]],
-        [count(n / runs) for n in frame["calls_b"]],
-        [fit.number(v) for v in before],
-        [fit.number(v) for v in after],
-        [_signed(fit, v) for v in frame["delta_us"] / runs],
+        [DASH if n != n else count(n / runs) for n in frame["calls_a"]],
+        [DASH if n != n else count(n / runs) for n in frame["calls_b"]],
+        [scale.number(v) for v in before],
+        [scale.number(v) for v in after],
+        [_signed(scale, v) for v in frame["delta_us"] / runs],
         ["new" if not n else "gone" if not m else f"{r:.2f}×" if r == r else DASH
          for n, m, r in zip(frame["calls_a"], frame["calls_b"], frame["ratio"], strict=True)],
     ]  # fmt: skip
 
 
-def _signed(fit: Unit, value: float) -> str:
-    told = fit.number(value)
+def _signed(scale: Unit, value: float) -> str:
+    told = scale.number(value)
     return f"+{told}" if value > 0 else told.replace("-", "−")

@@ -170,6 +170,13 @@ def _operators(comparison: Comparison, names: Names, left_out: list[str]) -> dic
     frame = comparison.operators
     device = bool(frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None))
     lead = "self_device_us" if device else "self_cpu_us"
+    # As in a profile's own table: with what a row launched outside all operators, such as a graph.
+    own = {
+        f"self_device_us_{side}": frame[f"self_device_us_{side}"]
+        + frame[f"self_launched_us_{side}"]
+        for side in "ab"
+    }
+    frame = frame.assign(**own)
     return _sides(comparison, "operators", frame, _OPERATOR_COLUMNS, lead, names, left_out)
 
 
