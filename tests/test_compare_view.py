@@ -471,4 +471,6 @@ def test_operators_have_what_they_launched_outside_all_operators() -> None:
     runs = len(pair.a.runs)
     for side in "ab":
         told = sum(value for value in columns[f"self_device_us_{side}"] if value is not None)
-        assert told == pytest.approx(pair.kernels[f"device_us_{side}"].sum() / runs, rel=1e-6)
+        assert told == pytest.approx(  # each is rounded
+            pair.kernels[f"device_us_{side}"].sum() / runs, abs=0.001 * len(columns["name"])
+        )
