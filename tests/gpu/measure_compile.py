@@ -6,7 +6,6 @@ Prints a JSON object a line. In a fresh process, whose launches no profile has s
 from __future__ import annotations
 
 import json
-import statistics
 import sys
 from typing import Any, cast
 
@@ -101,13 +100,14 @@ CASES = {
     ),
 }  # fmt: skip
 
-BY_HAND, IN_A_ROW = 5, 100
-"""How often both are timed by hand, in turns, and how many runs are timed in a row. (Left to itself
+WARM_UP, BY_HAND, IN_A_ROW = 5, 9, 100
+"""How often both are timed by hand, in turns, the first of them for nothing, and how many runs are
+timed in a row. (Left to itself
 the timer takes some ten, of which the wait at their end is a part that counts.)"""
 
 
-def by_hand(cell: str, namespace: dict[str, Any], name: str, mode: str | None) -> float:
-    """Return how many times as long the compiled cell takes, by torch's own timer."""
+def by_hand(cell: str, namespace: dict[str, Any], name: str, mode: str | None) -> list[float]:
+    """Return how many times as long the compiled cell takes, by torch's own timer, each turn."""
     plain = namespace[name]
     forms = plain, torch.compile(plain, mode=mode)
     took: list[list[float]] = [[], []]
@@ -115,14 +115,12 @@ def by_hand(cell: str, namespace: dict[str, Any], name: str, mode: str | None) -
         namespace[name] = form
         for _ in range(5):
             exec(cell, namespace)
-    # The first turn is slower, and thrown away.
-    for _ in range(1 + BY_HAND):
+    for _ in range(WARM_UP + BY_HAND):
         for form, times in zip(forms, took, strict=True):
             namespace[name] = form
             times.append(Timer(cell, globals=namespace).timeit(IN_A_ROW).median)
     namespace[name] = plain
-    one, other = (statistics.median(times[1:]) for times in took)
-    return other / one
+    return [other / one for one, other in zip(*took, strict=True)][WARM_UP:]
 
 
 def measure(shell: Any, name: str) -> dict[str, Any]:
