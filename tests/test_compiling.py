@@ -1,0 +1,215 @@
+"""A cell with and without torch.compile, with its real compiler."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+import tprofile
+
+# torch's own compiler uses what torch advises against.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+FAST = "-q -w 2 -r 1"
+
+SETUP = """
+import torch, torch.nn as nn, torch.nn.functional as F
+x = torch.randn(64, 64)
+def pointwise(x): return (F.gelu(torch.sin(x) * 2 + 1) + x).sigmoid()
+def broken(x):
+    y = torch.sin(x)
+    torch._dynamo.graph_break()
+    return torch.cos(y)
+def doubled(x): return x * 2
+def raising(x): raise ValueError("mine")
+def only_eager(x):
+    if torch.compiler.is_compiling():
+        raise RuntimeError("not in here")
+    return x + 1
+net = nn.Sequential(nn.Linear(64, 64), nn.ReLU())
+many = [torch.randn(8 + n, 4) for n in range(400)]
+"""
+
+
+@pytest.fixture(scope="module")
+def the_shell() -> Iterator[Any]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = cast(Any, InteractiveShell)(config=config)
+    shell.run_line_magic("load_ext", "tprofile")
+    assert shell.run_cell(SETUP, store_history=True).success
+    yield shell
+    shell.restore_sys_module_state()
+    atexit.unregister(shell.atexit_operations)
+
+
+@pytest.fixture
+def shell(the_shell: Any) -> Iterator[Any]:
+    torch._dynamo.reset()
+    before = dict(the_shell.user_ns)
+    yield the_shell
+    # Whatever a test did, each name stands for what it stood for.
+    for name in ("pointwise", "broken", "doubled", "raising", "only_eager", "net", "x"):
+        assert the_shell.user_ns[name] is before[name]
+
+
+def compared(shell: Any, cell: str, options: str = "") -> Any:
+    text = f"%%tprofile --compile {FAST} {options}\n{cell}"
+    assert shell.run_cell(text, store_history=True).success
+    return shell.user_ns["_tcomparison"]
+
+
+def kinds(one: tprofile.Comparison) -> list[str]:
+    return [found.kind for found in one.findings]
+
+
+def test_operators_become_one_piece_of_code(shell: Any) -> None:
+    one = compared(shell, "y = pointwise(x)")
+    assert one.labels == ("eager", "compiled")
+    assert one.compiled.names == ["pointwise"]
+    assert (one.compiled.graphs, one.compiled.breaks, one.compiled.recompiles) == (1, [], [])
+    eager, compiled = (set(p.operators["name"]) for p in (one.a, one.b))
+    gone = {"aten::sin", "aten::mul", "aten::add", "aten::gelu", "aten::sigmoid"}
+    assert gone <= eager
+    assert not gone & compiled
+    # AND the results are the same but for rounding, and each was timed before it was profiled.
+    assert one.compiled.results.tensors == 1
+    assert one.compiled.results.unchecked is None
+    assert one.compiled.results.relative < 1e-6
+    assert len(one.a.trace.recorded.unprofiled_s) == len(one.b.trace.recorded.unprofiled_s) >= 5
+    assert "vanished-operators" in kinds(one)
+    # AND `_tprofile` is the profile of the code as it is.
+    assert shell.user_ns["_tprofile"] is one.a
+
+
+def test_a_module_of_the_notebook(shell: Any) -> None:
+    one = compared(shell, "with torch.no_grad():\n    y = net(x)")
+    assert one.compiled.names == ["net"]
+    assert "Torch-Compiled Region: 0/0" in set(one.b.operators["name"])
+    assert "Torch-Compiled Region: 0/0" not in set(one.a.operators["name"])
+
+
+def test_chosen_names_alone_are_compiled(shell: Any) -> None:
+    one = compared(shell, "y = doubled(pointwise(x))", "--compile-names doubled")
+    assert one.compiled.names == ["doubled"]
+    assert "aten::gelu" in set(one.b.operators["name"])
+
+
+def test_what_is_compiled_already_is_compared_with_its_original(shell: Any) -> None:
+    original = shell.user_ns["doubled"]
+    shell.user_ns["made"] = made = torch.compile(original)
+    one = compared(shell, "y = made(x)")
+    assert one.compiled.already == ["made"]
+    assert "aten::mul" in set(one.a.operators["name"])
+    assert "aten::mul" not in set(one.b.operators["name"])
+    assert shell.user_ns["made"] is made
+
+
+def test_graph_breaks_have_a_line_and_a_reason(shell: Any) -> None:
+    one = compared(shell, "y = broken(x)")
+    (found,) = one.compiled.breaks
+    assert found.line == SETUP.strip().split("\n").index("    torch._dynamo.graph_break()") + 1
+    assert found.reason == "Call to `torch._dynamo.graph_break()`"
+    assert one.compiled.graphs == 2
+    assert "graph-breaks" in kinds(one)
+
+
+def test_new_shapes_until_torch_gives_up(shell: Any) -> None:
+    shell.user_ns["sizes"] = iter(shell.user_ns["many"])
+    one = compared(shell, "y = doubled(next(sizes))", "--no-dynamic --compile-names doubled")
+    assert len(one.compiled.recompiles) >= 5
+    assert all(
+        text.startswith("doubled: tensor 'x' size mismatch at index 0. expected ")
+        for text in one.compiled.recompiles
+    )
+    # AND results of other inputs are not compared.
+    assert one.compiled.results.unchecked == (
+        "the cell may take its inputs from sizes, and so others in each run"
+    )
+    if len(one.compiled.recompiles) >= 8:
+        assert one.compiled.given_up == ["doubled (recompile_limit is 8)"]
+        assert "recompile-limit" in kinds(one)
+
+
+def test_what_changes_in_place_is_not_compared(shell: Any) -> None:
+    one = compared(shell, "doubled(x)\nx.add_(0)")
+    assert one.compiled.results.unchecked.startswith("the cell changes x (tensor")
+
+
+def test_results_that_differ_are_told(shell: Any) -> None:
+    shell.run_cell("def odd(x): return x + 1 if torch.compiler.is_compiling() else x")
+    one = compared(shell, "y = odd(x)")
+    largest = float(shell.user_ns["x"].abs().max())
+    assert one.compiled.results.absolute == pytest.approx(1, abs=1e-6)
+    assert one.compiled.results.relative == pytest.approx(1 / largest, rel=1e-5)
+    assert one.compiled.results.where == "y"
+    assert "results differ" in next(f for f in one.findings if f.kind == "results").title
+
+
+def test_what_cannot_be_compiled_shows_the_eager_profile_and_the_error(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = shell.run_cell("%%tprofile --compile -w 2 -r 1 --fullgraph\ny = broken(x)")
+    assert type(result.error_in_exec).__name__ == "Unsupported"
+    profile = shell.user_ns["_tprofile"]
+    assert profile.complete
+    assert "aten::cos" in set(profile.operators["name"])
+    shown = capsys.readouterr().out
+    assert "aten::cos" in shown
+    assert "graph_break" in shown
+
+
+def test_an_error_of_the_cell_itself(shell: Any) -> None:
+    result = shell.run_cell(f"%%tprofile --compile {FAST}\ny = raising(x)")
+    assert isinstance(result.error_in_exec, ValueError)
+
+
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "ValueError"])
+def test_what_ends_a_run_of_the_compiled_form_leaves_the_names(shell: Any, raised: str) -> None:
+    # GIVEN a cell that fails in its fourth run, the second of the compiled form
+    shell.user_ns["seen"] = seen = []
+    text = f"y = doubled(x)\nseen.append(doubled)\nif len(seen) == 4: raise {raised}"
+    result = shell.run_cell(f"%%tprofile --compile {FAST} --compile-names doubled\n{text}")
+    assert type(result.error_in_exec).__name__ == raised
+    plain = shell.user_ns["doubled"]
+    assert [one is plain for one in seen[:4]] == [True, False, True, False]
+    # AND an interrupt ends all, an error of the compiled form that one alone.
+    assert (len(seen) == 4) == (raised == "KeyboardInterrupt")
+
+
+@pytest.mark.parametrize(
+    ("cell", "options", "told"),
+    [
+        ("y = x * 2", "", "nothing here can be compiled"),
+        ("doubled(x)", "--compile-names nowhere", "'nowhere' cannot be compiled: it is no name"),
+        ("y = doubled(x)", "--compile-names x", "'x' cannot be compiled: it is nothing to call"),
+    ],
+)  # fmt: skip
+def test_what_there_is_nothing_to_compile_in(
+    shell: Any, cell: str, options: str, told: str
+) -> None:
+    result = shell.run_cell(f"%%tprofile --compile {FAST} {options}\n{cell}")
+    assert told in str(result.error_in_exec)
+
+
+def test_a_label_and_what_it_is_compared_with(shell: Any) -> None:
+    assert shell.run_cell(f"%%tprofile {FAST} --label before\ny = pointwise(x)").success
+    assert shell.run_cell(f"%%tprofile {FAST} --label after --vs before\ny = doubled(x)").success
+    one = shell.user_ns["_tcomparison"]
+    assert one.labels == ("before", "after")
+    assert one.a.trace.recorded.label == "before"
+    assert one.b is shell.user_ns["_tprofile"]
+    calls = one.operators.set_index("name")[["calls_a", "calls_b"]]
+    assert calls.loc["aten::gelu"].tolist() == [1, 0]
+    assert calls.loc["aten::mul"].tolist() == [1, 1]
+
+
+def test_a_label_that_nobody_gave(shell: Any) -> None:
+    result = shell.run_cell(f"%%tprofile {FAST} --vs no_such_label\ny = doubled(x)")
+    assert "no_such_label" in str(result.error_in_exec)
