@@ -121,9 +121,16 @@ def test_a_finding_stands_for_its_kind() -> None:
     assert tprofile.explain(found) == tprofile.explain("tensor-cores")
 
 
+def test_what_a_comparison_finds_is_explained() -> None:
+    kinds = re.findall(r'kind="([\w-]+)"', (PACKAGE / "analysis/outcomes.py").read_text())
+    assert len(kinds) >= 10
+    for kind in kinds:
+        assert tprofile.explain(kind).name == kind
+
+
 def test_without_a_term_all_is_listed() -> None:
     text = str(tprofile.explain())
-    for name in [*PAGES, *VERDICTS, *terms("glossary")]:
+    for name in [*PAGES, *VERDICTS, *terms("glossary"), *terms("comparison")]:
         assert f"`{name}`" in text
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from .analysis.finding import KINDS, Finding
 from .errors import TprofileError
 
-_IN_SECTIONS = ("verdict", "glossary")
+_IN_SECTIONS = ("verdict", "glossary", "comparison")
 """Pages of which each section is a term of its own."""
 
 _LONGEST = 100
@@ -119,13 +119,14 @@ def _contents() -> Explanation:
     pages = _pages()
     kinds = [f"- `{kind}`: {_first_sentence(pages[kind])}" for kind in KINDS]
     rest = [f"- `{name}`: {_heading(text)}" for name, text in pages.items() if name not in KINDS]
-    verdicts, terms = (
+    verdicts, terms, compared = (
         ", ".join(f"`{name}`" for names, _ in _sections(pages[page]) for name in names)
         for page in _IN_SECTIONS
     )
     parts = [
         f"# What there is to explain\n\n{_call('sync')} shows one of these; case does not matter.",
         "## Findings\n\n" + "\n".join(kinds),
+        f"## Findings of a comparison\n\n{compared}",
         f"## Verdicts\n\n{verdicts}",
         f"## Terms\n\n{terms}",
         "## Pages\n\n" + "\n".join(rest),
