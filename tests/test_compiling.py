@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -121,7 +122,7 @@ def test_graph_breaks_have_a_line_and_a_reason(shell: Any) -> None:
 
 
 def test_new_shapes_until_torch_gives_up(shell: Any) -> None:
-    shell.user_ns["sizes"] = iter(shell.user_ns["many"])
+    shell.user_ns["sizes"] = itertools.cycle(shell.user_ns["many"])
     one = compared(shell, "y = doubled(next(sizes))", "--no-dynamic --compile-names doubled")
     assert len(one.compiled.recompiles) >= 5
     assert all(

@@ -88,7 +88,7 @@ CASES = {
     "new_shapes": (
         "def f(x): return x.sin() * 2\n"
         "every = [torch.randn(1000 + 8 * n, 2048, device='cuda') for n in range(400)]\n"
-        "sizes = iter(every)",
+        "import itertools\nsizes = itertools.cycle(every)",
         "y = f(next(sizes))",
         "--no-dynamic --compile-names f",
     ),

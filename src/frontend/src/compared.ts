@@ -180,12 +180,12 @@ export function signed(value: number | null, fit: Unit): string {
 
 /** Return a column of two figures, for what is beside the times. */
 function pair(
-  key: string, head: string, a: Numbers, b: Numbers, fit: Unit, labels: string[], aside: 1 | 2,
+  key: string, head: string, a: Numbers | null, b: Numbers | null, fit: Unit, labels: string[], aside: 1 | 2,
 ): Column {
   const put = (value: number | null) =>
     value === null ? DASH : fit.name ? number(value, fit) : count(value);
   const text = (row: number) => {
-    const [one, other] = [put(a[row] ?? null), put(b[row] ?? null)];
+    const [one, other] = [put(a?.[row] ?? null), put(b?.[row] ?? null)];
     return one === other ? one : `${one} \u2192 ${other}`;
   };
   return {
@@ -193,15 +193,17 @@ function pair(
     head,
     unit: fit.name || undefined,
     about: `${head} per run: ${labels[0]} \u2192 ${labels[1]}; sorted by the larger one`,
-    cell: (row) => Math.max(a[row] ?? 0, b[row] ?? 0),
+    cell: (row) => Math.max(a?.[row] ?? 0, b?.[row] ?? 0),
     text,
     aside,
   };
 }
 
 function ended(c: SideTable["columns"], row: number): string {
-  if (!c.calls_a[row]) return "new";
-  return c.calls_b[row] ? "" : "gone";
+  const [a, b] = [c.calls_a?.[row] ?? null, c.calls_b?.[row] ?? null];
+  // Of what was not measured it is not known.
+  if (a === null || b === null) return "";
+  return !a ? "new" : b ? "" : "gone";
 }
 
 /** Return the column of B over A, in words where one of them has none. */

@@ -198,8 +198,8 @@ export interface GroupColumns {
 /** Figures of both by name, per run; null for what a profile has none of. */
 export interface SideColumns {
   name: number[];
-  calls_a: Numbers;
-  calls_b: Numbers;
+  calls_a: Numbers | null;
+  calls_b: Numbers | null;
   self_cpu_us_a?: Numbers | null;
   self_cpu_us_b?: Numbers | null;
   self_device_us_a?: Numbers | null;

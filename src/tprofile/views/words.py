@@ -134,24 +134,29 @@ def what_ran(profile: Profile) -> str:
     if told.profiled is None:
         return _found_runs(profile)
     warmups, discarded, profiled = len(told.warmup_s), told.discarded, told.profiled
+    timed, loops = len(told.unprofiled_s), len(told.loop_s)
     parts = [
         f"{n} {what}"
         for n, what in (
             (warmups, "warm-up"),
+            (timed, "timed"),
             (discarded, "profiler warm-up"),
             (profiled, "profiled"),
         )
         if n
     ]
-    total = warmups + discarded + profiled
+    planned = warmups + discarded + profiled
+    total = planned + timed
     said = f"{total} run{'s' * (total != 1)}" + (f": {', '.join(parts)}" if parts else "")
     if not total:
         said = "no run completed"
     if total == profiled == 1:
         said = "1 run, profiled, no warm-up"
+    if loops:
+        said += f"; and {loops} time{'s' * (loops != 1)} many in a row"
     if (stopped := told.stopped) is not None:
         return f"{said}; stopped by {visible(stopped.by)} in {visible(stopped.during)}"
-    return said + _left_out(told, total)
+    return said + _left_out(told, planned)
 
 
 def _left_out(told: Recorded, total: int) -> str:
