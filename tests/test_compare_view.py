@@ -16,6 +16,7 @@ from notebook import kernel, results, streams
 from test_html import HOSTILE, Page
 from test_page import Elements
 from test_show import VIEW, Shell
+from test_widget import Kept
 from traces import note, op, profile, recorded, work
 
 import tprofile
@@ -379,19 +380,9 @@ def test_text_with_very_long_names_has_fewer_rows(
     assert compare_text(pair()) == pair().text()
 
 
-class Asked(ComparisonWidget):
-    """A widget whose messages are kept instead of sent."""
-
+class Asked(Kept, ComparisonWidget):
     def __init__(self, one: tprofile.Comparison) -> None:
-        self.sent: list[tuple[dict[str, Any], list[bytes]]] = []
         super().__init__(one.a, one.b, compare_payload(one))
-
-    def send(self, content: Any, buffers: Any = None) -> None:
-        self.sent.append((content, list(buffers or [])))
-
-    def ask(self, message: Any) -> tuple[dict[str, Any], list[bytes]]:
-        self._answer(self, message, [])
-        return self.sent[-1]
 
 
 @pytest.fixture

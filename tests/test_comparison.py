@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import unicodedata
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
+from test_text import columns
 from traces import DATA, Event, call, note, op, profile, recorded, row, work
 
 import tprofile
@@ -190,15 +190,6 @@ def test_frames_are_the_callers_own() -> None:
         assert "x" not in getattr(both, name)["name"].tolist()
     both.findings.clear()
     assert both.findings
-
-
-def columns(line: str) -> int:
-    total = 0
-    for c in line:
-        assert unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp"), repr(line)
-        if not unicodedata.combining(c):
-            total += 2 if unicodedata.east_asian_width(c) in "FW" else 1
-    return total
 
 
 def assert_fits(both: tprofile.Comparison) -> None:

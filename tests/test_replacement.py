@@ -258,22 +258,17 @@ def test_the_kernels_of_a_graph_are_matched_one_by_one() -> None:
 
 def test_each_profile_tells_of_its_median_run() -> None:
     # GIVEN runs of 300, 100 and 200 µs, with kernels of their own
-    a = profile(
+    events = [
         note(RUN, 0, 300, 1), call("cudaLaunchKernel", 1, 1, 11), work("long", 10, 30, 11),
         note(RUN, 400, 100, 2), call("cudaLaunchKernel", 401, 1, 12), work("short", 410, 10, 12),
         note(RUN, 600, 200, 3), call("cudaLaunchKernel", 601, 1, 13), work("middle", 610, 20, 13),
-        recorded={"profiled": 3, "asked_warmup": 1},
-    )  # fmt: skip
+    ]  # fmt: skip
+    a = profile(*events, recorded={"profiled": 3, "asked_warmup": 1})
     frame = a.compare(a).replaced
     assert frame is not None
     assert frame[["kernel_b", "device_us_a"]].to_numpy().tolist() == [["middle", 20.0]]
     # THEN of a cold start the first run does not count: of 100 and 200 µs it is the shorter one
-    cold = profile(
-        note(RUN, 0, 300, 1), call("cudaLaunchKernel", 1, 1, 11), work("long", 10, 30, 11),
-        note(RUN, 400, 100, 2), call("cudaLaunchKernel", 401, 1, 12), work("short", 410, 10, 12),
-        note(RUN, 600, 200, 3), call("cudaLaunchKernel", 601, 1, 13), work("middle", 610, 20, 13),
-        recorded={"profiled": 3, "asked_warmup": 0},
-    )  # fmt: skip
+    cold = profile(*events, recorded={"profiled": 3, "asked_warmup": 0})
     frame = cold.compare(cold).replaced
     assert frame is not None
     assert frame["kernel_b"].tolist() == ["short"]

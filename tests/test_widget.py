@@ -15,15 +15,15 @@ from traces import op, profile, recorded
 import tprofile
 from tprofile.views import widget as module
 from tprofile.views.payload import payload
-from tprofile.views.widget import ProfileWidget
+from tprofile.views.widget import ProfileWidget, TraceWidget
 
 
-class Asked(ProfileWidget):
+class Kept(TraceWidget):
     """A widget whose messages are kept instead of sent."""
 
-    def __init__(self, one: tprofile.Profile) -> None:
+    def __init__(self, *given: Any) -> None:
         self.sent: list[tuple[dict[str, Any], list[bytes]]] = []
-        super().__init__(one, payload(one))
+        super().__init__(*given)
 
     def send(self, content: Any, buffers: Any = None) -> None:
         self.sent.append((content, list(buffers or [])))
@@ -31,6 +31,11 @@ class Asked(ProfileWidget):
     def ask(self, message: Any) -> tuple[dict[str, Any], list[bytes]]:
         self._answer(self, message, [])
         return self.sent[-1]
+
+
+class Asked(Kept, ProfileWidget):
+    def __init__(self, one: tprofile.Profile) -> None:
+        super().__init__(one, payload(one))
 
 
 @pytest.fixture

@@ -315,13 +315,12 @@ class Session:
         plan, recorded = self._plan, self.profiler.recorded
         if recorded is not None:
             recorded = with_lines(recorded, self._log)
-        self._log.clear()
-        if recorded is not None:
             warmup = recorded.named(marks.WARMUP)
             recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded
             if not len(recorded.named(marks.RUN)):
                 # What is left is of the run that was to be discarded, or of what resets the state.
                 recorded = None
+        self._log.clear()
         if self.profiled and recorded is None:
             self.notes.append(
                 "nothing of the profiled runs is left: the code started a torch profiler of its "

@@ -127,17 +127,25 @@ def _whole(name: str) -> str:
     return cut(visible(name), 10 * LINE)
 
 
+def operators(comparison: Comparison) -> tuple[pd.DataFrame, str]:
+    """Return the operators of both, and the column that leads: self device time, or else CPU time.
+
+    Device time is as in a profile's own table: with what a row launched outside all operators, such
+    as a graph.
+    """
+    frame = comparison.operators
+    for side in "ab":
+        frame[f"self_device_us_{side}"] += frame[f"self_launched_us_{side}"]
+    device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
+    return frame, "self_device_us" if device else "self_cpu_us"
+
+
 def operator_table(comparison: Comparison, limit: int | None) -> Table:
     """Return the operators of both, those that differ most first."""
-    frame = comparison.operators
-    device = frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None)
-    # As in a profile's own table: with what a row launched outside all operators, such as a graph.
-    columns = ("self_device_us", "self_launched_us") if device else ("self_cpu_us",)
-    what = "self device time" if device else "self CPU time"
-    sides = [sum(frame[f"{column}_{side}"] for column in columns) for side in "ab"]
-    frame = frame.assign(own_us_a=sides[0], own_us_b=sides[1])
-    frame = frame[(sides[0] > 0) | (sides[1] > 0)]
-    heads, cells = _sides(comparison, frame, "own_us")
+    frame, lead = operators(comparison)
+    frame = frame[(frame[f"{lead}_a"] > 0) | (frame[f"{lead}_b"] > 0)]
+    heads, cells = _sides(comparison, frame, lead)
+    what = "self device time" if lead == "self_device_us" else "self CPU time"
     title = f"Operators, per run, by difference in {what}"
     cells = [[str(name) for name in frame["name"]], *cells]
     return table(title, ["operator", *heads], "n", cells, limit)

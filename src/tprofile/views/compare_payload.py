@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TprofileError
 from . import findings
-from .compare import labels
+from .compare import labels, operators
 from .compare_figures import compared, details, title
 from .pack import LABEL, NAME, Names, size, table
 from .payload import finding_row, lines_kept, payload, say_findings, say_rows, told
@@ -167,16 +167,7 @@ def _members(kernels: tuple[str, ...]) -> int:
 
 
 def _operators(comparison: Comparison, names: Names, left_out: list[str]) -> dict[str, Any]:
-    frame = comparison.operators
-    device = bool(frame[["self_device_us_a", "self_device_us_b"]].notna().any(axis=None))
-    lead = "self_device_us" if device else "self_cpu_us"
-    # As in a profile's own table: with what a row launched outside all operators, such as a graph.
-    own = {
-        f"self_device_us_{side}": frame[f"self_device_us_{side}"]
-        + frame[f"self_launched_us_{side}"]
-        for side in "ab"
-    }
-    frame = frame.assign(**own)
+    frame, lead = operators(comparison)
     return _sides(comparison, "operators", frame, _OPERATOR_COLUMNS, lead, names, left_out)
 
 
