@@ -100,27 +100,35 @@ CASES = {
     ),
 }  # fmt: skip
 
-WARM_UP, BY_HAND, IN_A_ROW = 5, 9, 100
-"""How often both are timed by hand, in turns, the first of them for nothing, and how many runs are
-timed in a row. (Left to itself
-the timer takes some ten, of which the wait at their end is a part that counts.)"""
+TURNS, MOST_TURNS, IN_A_ROW = 9, 90, 100
+"""How many turns of both are looked at, how many are made until those agree, and how many runs of a
+turn are timed in a row. (Left to itself the timer takes some ten, of which the wait at their end is
+a part that counts.)"""
+STEADY = 0.05
+"""How far apart turns are that agree. Others who use the host hold it up for seconds."""
 
 
 def by_hand(cell: str, namespace: dict[str, Any], name: str, mode: str | None) -> list[float]:
-    """Return how many times as long the compiled cell takes, by torch's own timer, each turn."""
+    """Return how many times as long the compiled cell takes, by torch's own timer.
+
+    The last nine turns: those that agree, or, on a host that never comes to rest, just the last.
+    """
     plain = namespace[name]
     forms = plain, torch.compile(plain, mode=mode)
-    took: list[list[float]] = [[], []]
     for form in forms:
         namespace[name] = form
         for _ in range(5):
             exec(cell, namespace)
-    for _ in range(WARM_UP + BY_HAND):
+    took: list[list[float]] = [[], []]
+    while len(took[0]) < MOST_TURNS:
         for form, times in zip(forms, took, strict=True):
             namespace[name] = form
             times.append(Timer(cell, globals=namespace).timeit(IN_A_ROW).median)
+        last = [times[-TURNS:] for times in took]
+        if len(took[0]) >= TURNS and all(max(s) <= min(s) * (1 + STEADY) for s in last):
+            break
     namespace[name] = plain
-    return [other / one for one, other in zip(*took, strict=True)][WARM_UP:]
+    return [other / one for one, other in zip(*last, strict=True)]
 
 
 def measure(shell: Any, name: str) -> dict[str, Any]:

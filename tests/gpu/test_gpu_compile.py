@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -104,9 +105,10 @@ def test_new_shapes_have_the_reasons_of_each_compilation(measured: dict[str, Any
 @pytest.mark.parametrize("name", LOOPS)
 def test_it_is_as_much_faster_as_torchs_own_timer_says(measured: dict[str, Any], name: str) -> None:
     one = measured[name]
-    # On a host that others use as well, the timer's own turns differ where the CPU is the limit.
-    least, most = min(one["by_hand"]), max(one["by_hand"])
-    assert least * 0.95 <= one["loop_ratio"] <= most * 1.05
+    turns = one["by_hand"]
+    if max(turns) > min(turns) * 1.1:
+        pytest.skip(f"others use this host: the timer's own turns give {turns}")
+    assert one["loop_ratio"] == pytest.approx(statistics.median(turns), rel=0.05)
 
 
 @pytest.mark.parametrize("name", LOOPS)
