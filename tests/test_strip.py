@@ -401,7 +401,7 @@ def test_figures_of_item_in_loop() -> None:
     assert found.lanes == (Lane("cpu", "CPU", 3), Lane("device", "", 1, 0, (7,)))
     kinds = [KINDS[i] for i in found.kind]
     # Thirty times a matmul of two kernels, a sum of a set and a kernel, and a copy to the host.
-    assert {k: kinds.count(k) for k in KINDS} == {
+    assert {k: kinds.count(k) for k in KINDS if k in kinds} == {
         "operator": 90, "inner": 90, "call": 150, "wait": 31, "kernel": 90, "copy": 60,
     }  # fmt: skip
     assert spans(found)[:3] == [

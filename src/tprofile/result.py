@@ -13,6 +13,7 @@ from .analysis.finding import Finding
 from .analysis.findings import findings
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
+from .analysis.timeline import Timeline, timeline
 from .analysis.tree import tree
 from .errors import TprofileError
 from .files import whole_file
@@ -61,6 +62,13 @@ class Profile:
     def strip(self) -> Strip | None:
         """A typical run to scale, for a chart of a few rows; None where nothing was recorded."""
         return strip(self._found)
+
+    def timeline(self, run: int) -> Timeline:
+        """Return a run, counted from 1, with every call at its depth, for a chart to zoom into.
+
+        Raises TprofileError where there is no such run.
+        """
+        return timeline(self._found, run)
 
     @property
     def run_source(self) -> str:

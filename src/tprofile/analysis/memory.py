@@ -215,10 +215,10 @@ def _peaks(found: Attribution) -> Floats:
     runs = found.runs
     nothing = np.full(len(runs), -np.inf)
     peaks = nothing.copy()
-    for device in _devices(found):
-        time, run, *levels = _levels(found, device)
+    for device in devices(found):
+        time, run, *known = levels(found, device)
         # What is not known may have been more than all that is.
-        before, after = (np.nan_to_num(level, nan=np.inf) for level in levels)
+        before, after = (np.nan_to_num(level, nan=np.inf) for level in known)
         within = nothing.copy()
         # The level before the first change of a run is that at which the run began.
         inside = run != NONE
@@ -229,11 +229,12 @@ def _peaks(found: Attribution) -> Floats:
     return np.where(np.isfinite(peaks), peaks, np.nan)
 
 
-def _devices(found: Attribution) -> list[int]:
+def devices(found: Attribution) -> list[int]:
+    """Return the devices on which memory is known to have changed."""
     return [int(device) for device in np.unique(changes(found).device) if device != NONE]
 
 
-def _levels(found: Attribution, device: int) -> tuple[Ints, Ints, Floats, Floats]:
+def levels(found: Attribution, device: int) -> tuple[Ints, Ints, Floats, Floats]:
     """Return time and run of each change on a device, and the bytes allocated before and after."""
     made = changes(found)
     on = made.device == device
@@ -249,8 +250,8 @@ def warnings(found: Attribution) -> list[str]:
             f"{unread} allocations or releases were recorded with a size or a device that "
             "makes no sense, and are in no figure"
         )
-    for device in _devices(found):
-        _, run, before, after = _levels(found, device)
+    for device in devices(found):
+        _, run, before, after = levels(found, device)
         unknown = int(np.isnan(after).sum())
         if unknown:
             told.append(

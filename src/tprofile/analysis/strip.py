@@ -12,14 +12,17 @@ from .attribution import Attribution, Mask
 from .lines import line_of
 from .waits import waits
 
-KINDS = ("operator", "inner", "call", "wait", "kernel", "copy")
-"""What a span is: an outermost operator, one directly inside it, a call of the device's runtime
-or driver, such a call that waits for the device, a kernel, a copy or set."""
+KINDS = (
+    "operator", "inner", "call", "wait", "line", "module", "note", "function", "kernel", "copy",
+)  # fmt: skip
+"""What a span is: an outermost operator, one inside it, a call of the device's runtime or driver,
+such a call that waits for the device, a line of the cell, a call of an nn.Module, an annotation, a
+function of Python, a kernel, a copy or set. Lines to functions stand in a `Timeline` alone."""
 
 THREADS, STREAMS, DEVICES = 2, 4, 16
 """The most lanes of threads beside the run's own, rows of streams in a lane, lanes of devices."""
 
-_OPERATOR, _INNER, _CALL, _WAIT, _KERNEL, _COPY = range(len(KINDS))
+OPERATOR, INNER, CALL, WAIT, LINE, MODULE, NOTE, FUNCTION, KERNEL, COPY = range(len(KINDS))
 
 _FINEST = 4000
 """What is shorter than this part of a run is less than a pixel of a wide screen."""
@@ -35,13 +38,13 @@ class Lane:
     """A band of the chart."""
 
     kind: str
-    """`cpu` (rows: outermost operators, those directly inside, and if there are any, calls) or
-    `device` (streams)."""
+    """`cpu` (rows: outermost operators, those directly inside, and if there are any, calls),
+    `device` (streams), or, in a `Timeline`, `code`."""
     label: str
-    """Of a `cpu` lane, with names as recorded; "" for a device."""
+    """With names as recorded; "" for a device."""
     rows: int
     device: int = NONE
-    """Number of the device; `NONE` for a `cpu` lane."""
+    """Number of the device; `NONE` for what is none."""
     streams: tuple[int | None, ...] = ()
     """Of a device, the stream of each row; None for a last row that is of several."""
 
@@ -61,6 +64,8 @@ class Strip:
     lanes: tuple[Lane, ...]
     more_devices: int
     """Devices that worked in this run, but have no lane: the last ones, beyond sixteen."""
+    event: Ints
+    """Event of the trace; of several, the first."""
     lane: Ints
     """Index into `lanes`."""
     row: Ints
@@ -105,12 +110,12 @@ def strip(found: Attribution, most: int = 1200) -> Strip | None:
     walls = found.runs.end_ns - found.runs.start_ns
     run = int(np.argmin(np.abs(walls - np.median(walls))))
     host = _host(found, run)
-    device = _device(found, run, len(host.lanes))
-    return _joined(found, run, host, device).at_most(most)
+    device = on_devices(found, run, len(host.lanes), STREAMS)
+    return joined(found, run, host, device).at_most(most)
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
+class Placed:
     """Events with their places in the chart."""
 
     lanes: tuple[Lane, ...]
@@ -120,9 +125,11 @@ class _Placed:
     kind: Ints
     more: int = 0
     """Devices without a lane."""
+    name: Objects | None = None
+    """What to call them, where that is not what the trace does."""
 
 
-def _host(found: Attribution, run: int) -> _Placed:
+def _host(found: Attribution, run: int) -> Placed:
     trace = found.trace
     events = np.flatnonzero(found.counted & (found.run == run))
     passing = ~(found.counted & trace.category_is("cpu_op"))
@@ -134,22 +141,26 @@ def _host(found: Attribution, run: int) -> _Placed:
     shown = call | (operator & (beyond == NONE))
     events, above, call = events[shown], above[shown], call[shown]
 
-    kind = np.where(call, _CALL, np.where(above == NONE, _OPERATOR, _INNER))
+    kind = np.where(call, CALL, np.where(above == NONE, OPERATOR, INNER))
     row = np.minimum(kind, 2)
-    kind[call & waits(found)[events]] = _WAIT
+    kind[call & waits(found)[events]] = WAIT
     # Where no runtime was called, there is no row for it.
-    lanes, lane = _threads(found, run, events, kind == _OPERATOR, 2 + bool(call.any()))
-    return _Placed(lanes, events, lane, row, kind)
+    rows = 2 + bool(call.any())
+    labels, lane = threads(found, run, events, kind == OPERATOR, THREADS)
+    return Placed(tuple(Lane("cpu", label, rows) for label in labels), events, lane, row, kind)
 
 
 def _above(parent: Ints, events: Ints) -> Ints:
     return np.where(events != NONE, parent[events], NONE)
 
 
-def _threads(
-    found: Attribution, run: int, events: Ints, outermost: Mask, rows: int
-) -> tuple[tuple[Lane, ...], Ints]:
-    """Return the lanes of threads, the run's own first, and the lane of each event."""
+def threads(
+    found: Attribution, run: int, events: Ints, outermost: Mask, most: int
+) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of threads, the run's own first, and the lane of each event.
+
+    Those beyond `most` beside the run's own are in the last lane together.
+    """
     trace = found.trace
     if not len(events):
         return (), events
@@ -168,15 +179,15 @@ def _threads(
     labels = ["CPU"] * mine + [
         f"thread {trace.lanes.get(i, str(i))}" for i in thread[order[mine:]].tolist()
     ]
-    if (others := len(labels) - mine) > THREADS:
-        labels[mine + THREADS - 1 :] = [f"{others - THREADS + 1} other threads"]
+    if (others := len(labels) - mine) > most:
+        labels[mine + most - 1 :] = [f"{others - most + 1} other threads"]
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    lanes = tuple(Lane("cpu", label, rows) for label in labels)
-    return lanes, np.minimum(rank, len(labels) - 1)[codes]
+    return tuple(labels), np.minimum(rank, len(labels) - 1)[codes]
 
 
-def _device(found: Attribution, run: int, first_lane: int) -> _Placed:
+def on_devices(found: Attribution, run: int, first_lane: int, most: int) -> Placed:
+    """Return the work of devices in a run, at most so many rows of streams in a lane."""
     trace, runs = found.trace, found.runs
     events = np.flatnonzero(found.work)
     which, at = runs.overlapping(trace.start_ns[events], trace.end_ns[events])
@@ -194,28 +205,32 @@ def _device(found: Attribution, run: int, first_lane: int) -> _Placed:
     order = np.lexsort((-busy, lane[first]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order)) - np.searchsorted(lane[first][order], lane[first][order])
-    row = np.minimum(place, STREAMS - 1)[streams]
+    row = np.minimum(place, most - 1)[streams]
 
     lanes = []
     for i, device in enumerate(devices.tolist()):
         mine = order[lane[first][order] == i]
         own: list[int | None] = trace.stream[events[first[mine]]].tolist()
-        if len(own) > STREAMS:
-            own[STREAMS - 1 :] = [None]
+        if len(own) > most:
+            own[most - 1 :] = [None]
         lanes.append(Lane("device", "", len(own), device, tuple(own)))
-    kind = np.where(trace.category_is("kernel")[events], _KERNEL, _COPY)
+    kind = np.where(trace.category_is("kernel")[events], KERNEL, COPY)
     more = len(working) - len(devices)
-    return _Placed(tuple(lanes), events, first_lane + lane, row, kind, more)
+    return Placed(tuple(lanes), events, first_lane + lane, row, kind, more)
 
 
-def _joined(found: Attribution, run: int, host: _Placed, device: _Placed) -> Strip:
+def joined(found: Attribution, run: int, *parts: Placed) -> Strip:
+    """Return what was placed in a run as spans; the last part is the devices."""
     trace = found.trace
     begin, finish = found.runs.start_ns[run], found.runs.end_ns[run]
 
     def both(column: str) -> Ints:
-        return np.r_[getattr(host, column), getattr(device, column)]
+        return np.concatenate([getattr(part, column) for part in parts])
 
     event, lane, row = both("event"), both("lane"), both("row")
+    name = np.concatenate(
+        [trace.names[trace.name[p.event]] if p.name is None else p.name for p in parts]
+    )
     start = np.maximum(trace.start_ns[event], begin) - begin
     order = np.lexsort((start, row, lane))
     event, start = event[order], start[order]
@@ -229,8 +244,9 @@ def _joined(found: Attribution, run: int, host: _Placed, device: _Placed) -> Str
         of=len(found.runs),
         wall_us=int(finish - begin) / 1000,
         resolution_us=0.0,
-        lanes=host.lanes + device.lanes,
-        more_devices=device.more,
+        lanes=tuple(lane for part in parts for lane in part.lanes),
+        more_devices=parts[-1].more,
+        event=event,
         lane=lane[order],
         row=row[order],
         kind=both("kind")[order],
@@ -238,7 +254,7 @@ def _joined(found: Attribution, run: int, host: _Placed, device: _Placed) -> Str
         duration_us=duration / 1000,
         count=np.ones(len(event), np.int64),
         busy_us=duration / 1000,
-        name=trace.names[trace.name[event]],
+        name=name[order],
         operator=_where(cause != NONE, trace.names[trace.name[cause]]),
         launch=np.where(launch != NONE, span_of[launch], NONE),
         line=line_of(found)[event],
@@ -278,6 +294,7 @@ def _coarser(every: Strip, most: int) -> Strip:
     return replace(
         every,
         resolution_us=resolution / 1000,
+        event=every.event[first],
         lane=every.lane[first],
         row=every.row[first],
         kind=every.kind[first],

@@ -8,7 +8,7 @@ from .pack import LABEL, Names, number, size
 from .words import cut, device_label
 
 if TYPE_CHECKING:
-    from ..analysis.strip import Strip
+    from ..analysis.strip import Lane, Strip
     from ..result import Profile
 
 
@@ -22,15 +22,7 @@ def drawing(
     strip = profile.strip
     if strip is None:
         return None
-    lanes = [
-        {
-            "kind": lane.kind,
-            "label": cut(lane.label or device_label(profile, lane.device), LABEL),
-            "rows": lane.rows,
-            "streams": list(lane.streams) if lane.kind == "device" else None,
-        }
-        for lane in strip.lanes
-    ]
+    lanes = [lane_row(profile, lane) for lane in strip.lanes]
     drawn = _drawn(strip, lanes)
     while (taken := size(drawn)) > room and len(strip.at_most(len(strip) - 1)) < len(strip):
         strip = strip.at_most(len(strip) * 3 // 4)
@@ -41,6 +33,16 @@ def drawing(
     if nameless:
         left_out.append(f"strip: there was no room for {nameless:,} of the names")
     return drawn
+
+
+def lane_row(profile: Profile, lane: Lane) -> dict[str, Any]:
+    """Return a lane as plain values."""
+    return {
+        "kind": lane.kind,
+        "label": cut(lane.label or device_label(profile, lane.device), LABEL),
+        "rows": lane.rows,
+        "streams": list(lane.streams) if lane.kind == "device" else None,
+    }
 
 
 def _drawn(strip: Strip, lanes: list[dict[str, Any]]) -> dict[str, Any]:
