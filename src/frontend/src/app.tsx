@@ -3,6 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Actions } from "./actions.tsx";
 import { Answer, Warnings } from "./answer.tsx";
+import { Flame, useNested } from "./calltree.tsx";
 import { Below, Findings } from "./findings.tsx";
 import { Frame } from "./frame.tsx";
 import type { Payload } from "./payload.ts";
@@ -14,7 +15,9 @@ import {
   type TableTab,
 } from "./tabs.ts";
 import type { Theme } from "./theme.ts";
+import { Timeline } from "./timeline.tsx";
 import type { TraceSource } from "./trace.ts";
+import type { Measure } from "./tree.ts";
 import { plural, said, Views } from "./views.tsx";
 import { DASH, together } from "./words.ts";
 
@@ -43,11 +46,13 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
   const [orders, setOrders] = useState<Record<TableTab, Order>>(() => ordersOf(payload));
 
   const runs = perRun ? payload.runs : 1;
-  const table = tab === "findings" ? null : tab;
+  const table = tab === "findings" || tab === "timeline" ? null : tab;
   const source = useMemo(
     () => (table ? TABLES[table].source(payload, runs) : findingsOf(payload)),
     [payload, table, runs],
   );
+  const nested = useNested(payload);
+  const [drawn, setDrawn] = useState<"" | Measure>("");
   const chosen = chosenRow(payload, tab, selection);
   const marked = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
 
@@ -63,11 +68,24 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
   const whose = label ? `tprofile, ${label}` : "tprofile";
   const body = (rows: number[], id: string) => (
     <>
-        {table ? (
+        {tab === "tree" && drawn ? (
+          <Flame
+            payload={payload}
+            theme={theme}
+            runs={runs}
+            measure={drawn}
+            rows={rows}
+            selection={selection}
+            choose={(node) => setSelection(selectedBy(payload, tab, node))}
+          />
+        ) : tab === "timeline" ? (
+          <Timeline {...{ payload, trace, theme, selection, setSelection }} />
+        ) : table ? (
           <Table
             key={table}
             id={`${id}-${table}`}
             label={TABLES[table].label}
+            nested={table === "tree" ? nested : undefined}
             columns={source.columns}
             rows={rows}
             order={orders[table]}
@@ -93,15 +111,23 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
         )}
     </>
   );
-  const controls = payload.runs > 1 && (
-    <div class="tp-switch" role="group" aria-label="Figures" data-tp-off={!table}>
-      <button type="button" aria-pressed={perRun} onClick={() => setPerRun(true)}>
-        per run
-      </button>
-      <button type="button" aria-pressed={!perRun} onClick={() => setPerRun(false)}>
-        {payload.runs} runs
-      </button>
-    </div>
+  const pictures: ["" | Measure, string][] = [["", "rows"], ["cpu_us", "CPU flame graph"]];
+  if (payload.tree?.columns.device_us) pictures.push(["device_us", `${payload.device} flame graph`]);
+  const controls = (
+    <>
+      {tab === "tree" && (
+        <Switch label="Shown as" options={pictures} value={drawn} choose={setDrawn} />
+      )}
+      {payload.runs > 1 && (
+        <Switch
+          label="Figures"
+          options={[[true, "per run"], [false, `${payload.runs} runs`]]}
+          value={perRun}
+          choose={setPerRun}
+          off={!table}
+        />
+      )}
+    </>
   );
   return (
     <Views
@@ -145,11 +171,33 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
 }
 
 function counted(payload: Payload, tab: Tab, shown: number, all: number, perRun: boolean): string {
-  const told = said(shown, all, tab.slice(0, -1));
+  if (tab === "timeline") return "";
+  const told = said(shown, all, tab === "tree" ? "node" : tab.slice(0, -1));
   return !all || tab === "findings" ? told : `${told}, ${sums(payload, perRun)}`;
 }
 
 function sums({ runs, complete }: Payload, perRun: boolean): string {
   if (!complete) return "of the run that was stopped";
   return perRun && runs > 1 ? "per run" : `sums over ${plural(runs, "run")}`;
+}
+
+interface SwitchProps<T> {
+  label: string;
+  options: [T, string][];
+  value: T;
+  choose: (value: T) => void;
+  off?: boolean;
+}
+
+/** Buttons of which one is pressed. */
+function Switch<T>({ label, options, value, choose, off }: SwitchProps<T>) {
+  return (
+    <div class="tp-switch" role="group" aria-label={label} data-tp-off={!!off}>
+      {options.map(([one, text]) => (
+        <button key={text} type="button" aria-pressed={one === value} onClick={() => choose(one)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
 }

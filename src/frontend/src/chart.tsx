@@ -3,9 +3,10 @@
 import type { Dispatch, StateUpdater } from "preact/hooks";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { draw } from "./draw.ts";
-import { idle, isWhole, kindOf, layout, panned, spanAt, zoomed, type View } from "./lanes.ts";
-import type { Payload, Strip } from "./payload.ts";
+import { isWhole, layout, panned, zoomed, type View } from "./lanes.ts";
+import { known, type Payload, type Strip } from "./payload.ts";
 import { useSize } from "./size.ts";
+import { idle, kindOf, ranges, reaches, spanAt, type Spans } from "./spans.ts";
 import { PALETTES, type Theme } from "./theme.ts";
 import { cut, duration, percent } from "./words.ts";
 
@@ -14,7 +15,7 @@ interface Props {
   strip: Strip;
   theme: Theme;
   /** Spans that are selected, or null where nothing is. */
-  chosen: Set<number> | null;
+  chosen: Spans | null;
   /** Called with the span that is clicked on, or -1. */
   select: (span: number) => void;
   view: View;
@@ -32,6 +33,10 @@ const KIND_WORDS = {
   inner: "operator inside another",
   call: "runtime call",
   wait: "waits for the GPU",
+  line: "line of the cell",
+  module: "module",
+  note: "annotation",
+  function: "function",
   kernel: "kernel",
   copy: "copy or set",
 };
@@ -40,13 +45,20 @@ export function Chart(props: Props) {
   const { payload, strip, theme, chosen, select, view, setView, wall } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const box = useRef<HTMLDivElement>(null);
-  const { width } = useSize(box, { width: 0, height: 0 });
+  const { width, height } = useSize(box, { width: 0, height: 0 });
+  const [top, setTop] = useState(0);
   const [pointed, setPointed] = useState(-1);
   const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const places = useMemo(() => layout(strip, props.axis), [strip, props.axis]);
-  const gaps = useMemo(() => strip.lanes.map((_, lane) => idle(strip, lane)), [strip]);
+  const { rows, reach, gaps } = useMemo(() => {
+    const rows = ranges(strip);
+    const gaps = strip.lanes.map((_, lane) => idle(strip, lane));
+    return { rows, reach: reaches(strip, rows), gaps };
+  }, [strip]);
   const whole = isWhole(view, wall);
+  // The canvas is as large as what is seen of it: a run can have hundreds of rows.
+  const seen = Math.min(height, places.height);
 
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
@@ -54,7 +66,8 @@ export function Chart(props: Props) {
       if (!box.current || !canvas.current) return;
       const style = getComputedStyle(box.current);
       draw(canvas.current, {
-        payload, strip, view, width, chosen, pointed,
+        payload, strip, view, width, chosen, pointed, rows, reach, top,
+        height: seen,
         layout: places,
         idle: gaps,
         palette: PALETTES[theme],
@@ -92,12 +105,10 @@ export function Chart(props: Props) {
   }, []);
 
   const under = (x: number, y: number): number => {
-    for (let lane = 0; lane < places.rows.length; lane++) {
-      for (let row = 0; row < places.rows[lane]!.length; row++) {
-        const { top, height } = places.rows[lane]![row]!;
-        if (y >= top - 1 && y < top + height + 1) {
-          return spanAt(strip.spans, lane, row, time(x), (3 / width) * (view.to - view.from));
-        }
+    for (const range of rows) {
+      const { top: from, height: high } = places.rows[range.lane]![range.row]!;
+      if (y + top >= from - 1 && y + top < from + high + 1) {
+        return spanAt(strip.spans, reach, range, time(x), (3 / width) * (view.to - view.from));
       }
     }
     return -1;
@@ -146,7 +157,8 @@ export function Chart(props: Props) {
       Math.max(scrollTop, place.top + 40 - clientHeight),
       place.top - 20,
     );
-    setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y: place.top });
+    const y = place.top - box.current!.scrollTop;
+    setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y });
   };
   const step = (by: number) => {
     const { spans } = strip;
@@ -158,11 +170,10 @@ export function Chart(props: Props) {
   const climb = (by: number) => {
     const { spans } = strip;
     if (pointed < 0) return step(0);
-    const order = places.rows.flatMap((rows, lane) => rows.map((_, row) => [lane, row] as const));
-    let at = order.findIndex(([l, r]) => l === spans.lane[pointed] && r === spans.row[pointed]);
+    let at = rows.findIndex(({ first, last }) => first <= pointed && pointed < last);
     const middle = spans.start_us[pointed]! + spans.duration_us[pointed]! / 2;
-    for (at += by; at >= 0 && at < order.length; at += by) {
-      const span = spanAt(spans, order[at]![0], order[at]![1], middle, Infinity);
+    for (at += by; rows[at]; at += by) {
+      const span = spanAt(spans, reach, rows[at]!, middle, Infinity);
       if (span >= 0) return show(span);
     }
     return false;
@@ -187,39 +198,41 @@ export function Chart(props: Props) {
   const span = pointed >= 0 && tip ? describe(payload, strip, pointed) : null;
   return (
     <div class="tp-canvas">
-      <div class="tp-scroll" ref={box}>
-        <canvas
-          ref={canvas}
-          style={{ height: `${places.height}px`, cursor: whole ? "default" : "grab" }}
-          tabIndex={0}
-          role="application"
-          aria-roledescription="timeline"
-          aria-label={
-            `Timeline of ${props.label ? `${props.label}, ` : ""}run ${strip.run}: ${strip.lanes.map((lane) => lane.label).join(", ")}. ` +
-            "Arrows go from bar to bar, W and S zoom, A and D move, Enter selects."
-          }
-          onPointerMove={onPointerMove}
-          onPointerDown={onPointerDown}
-          onPointerUp={onPointerUp}
-          onPointerCancel={() => (drag.current = null)}
-          onPointerLeave={() => {
-            setPointed(-1);
-            setTip(null);
-          }}
-          onBlur={() => {
-            setPointed(-1);
-            setTip(null);
-          }}
-          onDblClick={(event) => zoom(0.25, event.offsetX)}
-          onKeyDown={onKeyDown}
-        />
+      <div class="tp-scroll" ref={box} onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+        <div style={{ height: `${places.height}px` }}>
+          <canvas
+            ref={canvas}
+            style={{ height: `${seen}px`, cursor: whole ? "default" : "grab" }}
+            tabIndex={0}
+            role="application"
+            aria-roledescription="timeline"
+            aria-label={
+              `Timeline of ${props.label ? `${props.label}, ` : ""}run ${strip.run}: ${strip.lanes.map((lane) => lane.label).join(", ")}. ` +
+              "Arrows go from bar to bar, W and S zoom, A and D move, Enter selects."
+            }
+            onPointerMove={onPointerMove}
+            onPointerDown={onPointerDown}
+            onPointerUp={onPointerUp}
+            onPointerCancel={() => (drag.current = null)}
+            onPointerLeave={() => {
+              setPointed(-1);
+              setTip(null);
+            }}
+            onBlur={() => {
+              setPointed(-1);
+              setTip(null);
+            }}
+            onDblClick={(event) => zoom(0.25, event.offsetX)}
+            onKeyDown={onKeyDown}
+          />
+        </div>
       </div>
       {span && tip && (
         <div
           class="tp-tip"
           role="status"
           style={{
-            top: `${tip.y - box.current!.scrollTop + 18}px`,
+            top: `${tip.y + 18}px`,
             ...(tip.x < width / 2
               ? { left: `${Math.max(tip.x, 0)}px` }
               : { right: `${Math.max(width - tip.x, 0)}px` }),
@@ -236,9 +249,9 @@ export function Chart(props: Props) {
 function describe({ names }: Props["payload"], { spans, lanes }: Strip, span: number) {
   const kind = KIND_WORDS[kindOf(spans, span)];
   const long = spans.duration_us[span]!;
-  const name = spans.name[span];
+  const name = known(spans.name, span);
   const start = `from ${duration(spans.start_us[span]!)}`;
-  if (name == null) {
+  if (name === null) {
     const count = spans.count?.[span] ?? 1;
     if (count === 1) {
       const figures = `${kind} · ${duration(long)} · ${start}`;
@@ -250,14 +263,14 @@ function describe({ names }: Props["payload"], { spans, lanes }: Strip, span: nu
       figures: `${kind} · ${duration(long)}, ${busy} % of it busy · ${start}`,
     };
   }
-  const by = spans.operator[span];
+  const by = known(spans.operator, span);
   const lane = lanes[spans.lane[span]!]!;
   const stream = lane.streams?.[spans.row[span]!];
   const parts = [
     kind,
     duration(long),
     start,
-    ...(by == null ? [] : [cut(names[by]!, 60)]),
+    ...(by === null ? [] : [cut(names[by]!, 60)]),
     ...(lane.rows > 1 && stream != null ? [`stream ${stream}`] : []),
   ];
   return { name: cut(names[name]!, 160), figures: parts.join(" · ") };

@@ -1,7 +1,8 @@
 // Two profiles: the tabs, their tables, and what a row of each selects in the runs.
 
-import type { Comparison, Numbers, Payload, SideTable } from "./payload.ts";
-import { chosenSpans, isWork, namedSpans, NOTHING } from "./selection.ts";
+import { known, type Comparison, type Numbers, type Payload, type SideTable } from "./payload.ts";
+import { chosenSpans, namedSpans, NOTHING } from "./selection.ts";
+import { isWork, type Spans } from "./spans.ts";
 import type { Column, Order } from "./table.tsx";
 import { largest, nameColumn, range, times, type Source } from "./tables.ts";
 import { findingsOf } from "./tabs.ts";
@@ -228,7 +229,7 @@ function ratio(
 }
 
 /** Return the spans in the run of a side that a row means, or null where it means none. */
-export function spansOf(payload: Comparison, side: Side, chosen: Chosen | null): Set<number> | null {
+export function spansOf(payload: Comparison, side: Side, chosen: Chosen | null): Spans | null {
   if (!chosen || chosen.tab === "findings") return null;
   const of: Payload = payload[side];
   const { tab, row } = chosen;
@@ -244,9 +245,9 @@ export function spansOf(payload: Comparison, side: Side, chosen: Chosen | null):
 /** Return the row that a span in the run of a side stands for, or null. */
 export function chosenBy(payload: Comparison, side: Side, span: number): Chosen | null {
   const of = payload[side];
-  const name = span < 0 ? null : (of.strip!.spans.name[span] ?? null);
+  const name = span < 0 ? null : known(of.strip!.spans.name, span);
   if (name === null) return null;
-  const tab = isWork(of, span) ? "kernels" : "operators";
+  const tab = isWork(of.strip!, span) ? "kernels" : "operators";
   const row = payload[tab].columns.name.indexOf(name);
   return row < 0 ? null : { tab, row };
 }

@@ -1,6 +1,6 @@
-// The strip as numbers: where a span stands, what is idle, what lies under the pointer.
+// Where lanes and rows stand, and what part of a run is in view.
 
-import { KINDS, type Kind, type SpanColumns, type Strip } from "./payload.ts";
+import type { Strip } from "./payload.ts";
 
 export interface View {
   /** Microseconds from the run's start. */
@@ -18,13 +18,16 @@ export interface Layout {
   /** Of each lane: its label's baseline, its top and its height. */
   lanes: { label: number; top: number; height: number }[];
   rows: Row[][];
+  /** Of each curve of memory. */
+  memory: { label: number; top: number; height: number }[];
   /** Null where no times are written below. */
   axis: number | null;
   height: number;
 }
 
 const LABEL = 15;
-const ROW = { cpu: 12, device: 16 };
+const ROW = { code: 12, cpu: 12, device: 16 };
+const MEMORY = 34;
 const GAP = 2;
 const AXIS = 18;
 
@@ -46,50 +49,12 @@ export function layout(strip: Strip, axis = true): Layout {
     y += GAP;
     return own;
   });
-  return { lanes, rows, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
-}
-
-export function kindOf(spans: SpanColumns, span: number): Kind {
-  return KINDS[spans.kind[span]!]!;
-}
-
-/** Return the stretches of a run in which no one span of the lane stands, as pairs of times.
- *
- * Under spans of several events too: what these leave open is idle as well. */
-export function idle(strip: Strip, lane: number): [number, number][] {
-  const { lane: lanes, start_us, duration_us, count } = strip.spans;
-  const mine: number[] = [];
-  for (let i = 0; i < lanes.length; i++) {
-    if (lanes[i] === lane && (count?.[i] ?? 1) === 1) mine.push(i);
-  }
-  mine.sort((a, b) => start_us[a]! - start_us[b]!);
-  const gaps: [number, number][] = [];
-  let end = 0;
-  for (const i of mine) {
-    if (start_us[i]! > end) gaps.push([end, start_us[i]!]);
-    end = Math.max(end, start_us[i]! + duration_us[i]!);
-  }
-  if (end < strip.wall_us) gaps.push([end, strip.wall_us]);
-  return gaps;
-}
-
-/** Return the span nearest to a time in one row, at most `slack` microseconds away, or -1. */
-export function spanAt(
-  spans: SpanColumns,
-  lane: number,
-  row: number,
-  time: number,
-  slack: number,
-): number {
-  let best = -1;
-  let least = slack;
-  for (let i = 0; i < spans.start_us.length; i++) {
-    if (spans.lane[i] !== lane || spans.row[i] !== row) continue;
-    const start = spans.start_us[i]!;
-    const away = Math.max(start - time, time - start - spans.duration_us[i]!, 0);
-    if (away < least || (away === 0 && least === 0)) [best, least] = [i, away];
-  }
-  return best;
+  const memory = (strip.memory ?? []).map(() => {
+    const place = { label: y + LABEL - 4, top: y + LABEL, height: MEMORY };
+    y += LABEL + MEMORY + GAP;
+    return place;
+  });
+  return { lanes, rows, memory, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
 }
 
 /** Return a view zoomed by a factor around a time, kept within the run. */

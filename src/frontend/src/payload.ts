@@ -72,6 +72,18 @@ export interface LineColumns {
   launches: Numbers | null;
 }
 
+/** The call tree: a node for the calls of a name in another node, which stands before it. */
+export interface TreeColumns {
+  /** The node around it, or -1. */
+  parent: number[];
+  name: number[];
+  calls: number[];
+  self_cpu_us: number[];
+  cpu_us: number[];
+  self_device_us?: Numbers;
+  device_us?: Numbers;
+}
+
 /** What a finding or a verdict is about, which gives it its colour. */
 export type Tone = "cpu" | "device" | "wait" | "copy";
 
@@ -91,34 +103,56 @@ export interface Finding {
 }
 
 export interface Lane {
-  kind: "cpu" | "device";
+  /** Lines and modules, a thread, a device. */
+  kind: "code" | "cpu" | "device";
   label: string;
   rows: number;
-  /** Stream of each row of a device, null where it is of several; null for a CPU lane. */
+  /** Stream of each row of a device, null where it is of several; null for other lanes. */
   streams: (number | null)[] | null;
 }
 
+/** Numbers in an array, or in columns that came as bytes; null, or -1 in those, is none. */
+type Column = ArrayLike<number | null>;
+
+/** In the order of their lanes, rows and starts. */
 export interface SpanColumns {
-  lane: number[];
-  row: number[];
+  lane: ArrayLike<number>;
+  row: ArrayLike<number>;
   /** Index into `KINDS`. */
-  kind: number[];
-  start_us: number[];
-  duration_us: number[];
+  kind: ArrayLike<number>;
+  start_us: ArrayLike<number>;
+  duration_us: ArrayLike<number>;
   /** Events drawn as one; null where each is its own. */
-  count: number[] | null;
+  count: ArrayLike<number> | null;
   /** Time in the span in which one of its events really was; null where each is its own. */
-  busy_us: number[] | null;
-  name: Numbers;
-  operator: Numbers;
+  busy_us: ArrayLike<number> | null;
+  name: Column;
+  operator: Column;
   /** Span that launched this one, or -1. */
-  launch: number[];
+  launch: ArrayLike<number>;
+  /** Span of the operator whose backward this is part of, or -1. */
+  forward?: ArrayLike<number>;
   /** Line of the cell that was at work; null where lines were not recorded. */
-  line: Numbers | null;
+  line: Column | null;
 }
 
-export const KINDS = ["operator", "inner", "call", "wait", "kernel", "copy"] as const;
+/** Return what a column has in a row, or null. */
+export function known(column: Column | null | undefined, row: number): number | null {
+  const value = column?.[row] ?? -1;
+  return value < 0 ? null : value;
+}
+
+export const KINDS = [
+  "operator", "inner", "call", "wait", "line", "module", "note", "function", "kernel", "copy",
+] as const;
 export type Kind = (typeof KINDS)[number];
+
+/** What was allocated on a device: the times of the changes, and how much it was from then on. */
+export interface Memory {
+  label: string;
+  time_us: Float64Array;
+  bytes: Float64Array;
+}
 
 export interface Strip {
   run: number;
@@ -127,6 +161,7 @@ export interface Strip {
   resolution_us: number;
   lanes: Lane[];
   spans: SpanColumns;
+  memory?: Memory[];
 }
 
 export interface Payload {
@@ -155,6 +190,8 @@ export interface Payload {
   lines: { of: number; sort: string; columns: LineColumns } | null;
   /** Null where no calls of modules were recorded. */
   modules: { of: number; sort: string; columns: ModuleColumns } | null;
+  /** Null where nothing was called. */
+  tree: { of: number; columns: TreeColumns } | null;
   operators: {
     of: number;
     sort: string;

@@ -1,6 +1,7 @@
 // One selection for all views: a name that the tables and the strip share, a row, or a finding.
 
-import { KINDS, type Payload } from "./payload.ts";
+import { known, type Payload, type Strip } from "./payload.ts";
+import { CALL, isWork, KERNEL, kindOf, parents, WAIT, type Spans } from "./spans.ts";
 
 export interface Selection {
   /** Index into the payload's names, or null. */
@@ -11,12 +12,14 @@ export interface Selection {
   module: number | null;
   /** Row of the table of lines, or null. */
   line: number | null;
+  /** Node of the call tree, or null. */
+  node: number | null;
   /** One of the findings, or null. */
   finding: number | null;
 }
 
 export const NOTHING: Selection = {
-  operator: null, kernel: null, module: null, line: null, finding: null,
+  operator: null, kernel: null, module: null, line: null, node: null, finding: null,
 };
 
 /** Return what a row of the kernels selects. */
@@ -40,103 +43,100 @@ function inCell({ columns }: NonNullable<Payload["lines"]>, row: number): boolea
   return columns.file?.[row] == null;
 }
 
-const CALL = KINDS.indexOf("call");
-const KERNEL = KINDS.indexOf("kernel");
-
-/** Return the spans of the strip that a selection means, or null where it means none. */
+/** Return the spans of a run that a selection means, or null where it means none. */
 export function chosenSpans(
   payload: Payload,
   { operator, kernel, line }: Selection,
-): Set<number> | null {
-  if (!payload.strip) return null;
-  const found = new Set<number>();
-  if (line !== null) addLine(payload, line, found);
-  else if (kernel !== null) addKernel(payload, kernel, found);
-  else if (operator !== null) addOperator(payload, operator, found);
+  strip = payload.strip,
+): Spans | null {
+  if (!strip) return null;
+  if (line !== null) return ofLine(payload, strip, line);
+  if (kernel !== null) return ofWork(strip, (span) => isOf(payload, strip, span, kernel));
   // What is not in the chart, an annotation or another run's, leaves it as it is.
-  return found.size ? found : null;
+  return operator === null ? null : ofOperator(strip, operator);
 }
 
-/** Add what was called while a line of the cell ran, and the device work that it caused. */
-function addLine({ strip, lines }: Payload, row: number, found: Set<number>): void {
-  if (!inCell(lines!, row)) return;
+/** Return the spans that are marked, or null where none is. */
+function marked(marks: Uint8Array): Spans | null {
+  const found = new Int32Array(marks.reduce((sum, mark) => sum + mark, 0));
+  let n = 0;
+  marks.forEach((mark, i) => mark && (found[n++] = i));
+  return n ? found : null;
+}
+
+/** Return what was called while a line of the cell ran, and the device work that it caused. */
+function ofLine({ lines }: Payload, { spans }: Strip, row: number): Spans | null {
+  if (!inCell(lines!, row)) return null;
   const number = lines!.columns.line[row]!;
-  strip!.spans.line?.forEach((line, i) => line === number && found.add(i));
+  return marked(Uint8Array.from(spans.start_us, (_, i) => Number(known(spans.line, i) === number)));
 }
 
-function addKernel(payload: Payload, kernel: number, found: Set<number>): void {
-  addWork(payload, (span) => isOf(payload, span, kernel), found);
-}
-
-/** Add device work that is wanted, and the calls that launched it. */
-function addWork({ strip }: Payload, wanted: (span: number) => boolean, found: Set<number>): void {
-  const { spans } = strip!;
-  for (let i = 0; i < spans.start_us.length; i++) {
-    if (spans.kind[i]! < KERNEL || !wanted(i)) continue;
-    found.add(i);
-    if (spans.launch[i]! >= 0) found.add(spans.launch[i]!);
+/** Return device work that is wanted, and the calls that launched it. */
+function ofWork(strip: Strip, wanted: (span: number) => boolean): Spans | null {
+  const { launch, kind } = strip.spans;
+  const marks = new Uint8Array(kind.length);
+  for (let i = 0; i < marks.length; i++) {
+    if (kind[i]! < KERNEL || !wanted(i)) continue;
+    marks[i] = 1;
+    if (launch[i]! >= 0) marks[launch[i]!] = 1;
   }
+  return marked(marks);
 }
 
 /** Return the spans of device work with one of these names, or null where there is none. */
-export function namedSpans(payload: Payload, names: number[]): Set<number> | null {
-  const found = new Set<number>();
-  const wanted = new Set(names);
-  if (payload.strip) addWork(payload, (i) => wanted.has(payload.strip!.spans.name[i] ?? -1), found);
-  return found.size ? found : null;
-}
-
-/** Tell whether a span is work of a device. */
-export function isWork({ strip }: Payload, span: number): boolean {
-  return strip!.spans.kind[span]! >= KERNEL;
+export function namedSpans({ strip }: Payload, names: number[]): Spans | null {
+  const wanted = new Set<number | null>(names);
+  return strip && ofWork(strip, (i) => wanted.has(known(strip.spans.name, i)));
 }
 
 /** Tell whether a span of a device is a call of what stands in a row of the kernels. */
-function isOf({ strip, kernels, names }: Payload, span: number, row: number): boolean {
-  const { spans, lanes } = strip!;
+function isOf({ kernels, names }: Payload, strip: Strip, span: number, row: number): boolean {
+  const { spans, lanes } = strip;
   const { name, operator, device, stream } = kernels.columns;
   const lane = lanes[spans.lane[span]!]!;
   const own = lane.streams![spans.row[span]!];
   return (
     spans.name[span] === name[row] &&
-    (spans.operator[span] ?? null) === (operator[row] ?? null) &&
+    known(spans.operator, span) === (operator[row] ?? null) &&
     lane.label === names[device[row]!] &&
     (own == null || own === stream[row])
   );
 }
 
-/** Add an operator's bars, what was called within them, and the device work that it caused. */
-function addOperator({ strip }: Payload, operator: number, found: Set<number>): void {
-  const { spans } = strip!;
-  const n = spans.start_us.length;
-  const end = (i: number) => spans.start_us[i]! + spans.duration_us[i]!;
-  const own: number[] = [];
-  for (let i = 0; i < n; i++) {
-    if (spans.kind[i]! < KERNEL && spans.name[i] === operator) own.push(i);
+/** Return an operator's bars, what was called within them, and the device work that it caused. */
+function ofOperator(strip: Strip, operator: number): Spans | null {
+  const { kind, name, launch, operator: by } = strip.spans;
+  const up = parents(strip);
+  const own = Uint8Array.from(kind, (one, i) => Number(one! < KERNEL && name[i] === operator));
+  const within = own.slice();
+  const marks = own.slice();
+  for (let i = 0; i < kind.length; i++) {
+    // What is around it stands in a row above, and so comes first.
+    within[i] ||= within[up[i]!] ?? 0;
+    if (kind[i]! < KERNEL) marks[i] ||= Number(within[i] && (kind[i] === CALL || kind[i] === WAIT));
+    else marks[i] = Number(by[i] === operator || !!marks[launch[i]!]);
   }
-  own.forEach((i) => found.add(i));
-  const within = (i: number) =>
-    own.some(
-      (o) =>
-        spans.lane[o] === spans.lane[i] &&
-        spans.start_us[o]! <= spans.start_us[i]! &&
-        end(i) <= end(o) + 1e-6,
-    );
-  for (let i = 0; i < n; i++) {
-    const kind = spans.kind[i]!;
-    if (kind >= CALL && kind < KERNEL && within(i)) found.add(i);
-  }
-  for (let i = 0; i < n; i++) {
-    if (spans.kind[i]! < KERNEL) continue;
-    if (spans.operator[i] === operator || found.has(spans.launch[i]!)) found.add(i);
-  }
+  return marked(marks);
 }
 
-/** Return what a click on a span of the strip selects; nothing where it stands for several. */
-export function selectionOf(payload: Payload, span: number): Selection {
-  const { spans } = payload.strip!;
-  const name = spans.name[span] ?? null;
-  if (spans.kind[span]! < KERNEL) return { ...NOTHING, operator: name };
-  const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, span, i));
-  return row < 0 ? NOTHING : { ...NOTHING, operator: spans.operator[span] ?? null, kernel: row };
+/** Return what a click on a span of a run selects; nothing where it stands for several. */
+export function selectionOf(payload: Payload, span: number, strip = payload.strip!): Selection {
+  const { spans } = strip;
+  const name = known(spans.name, span);
+  const kind = kindOf(spans, span);
+  if (kind === "line") {
+    const row = payload.lines?.columns.line.findIndex(
+      (line, i) => line === spans.line![span] && inCell(payload.lines!, i),
+    );
+    return row === undefined || row < 0 ? NOTHING : lineAt(payload, row);
+  }
+  if (kind === "module") {
+    const row = payload.modules?.columns.module.indexOf(name ?? -1) ?? -1;
+    return row < 0 ? NOTHING : { ...NOTHING, module: row };
+  }
+  if (!isWork(strip, span)) return { ...NOTHING, operator: name };
+  const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, strip, span, i));
+  return row < 0
+    ? NOTHING
+    : { ...NOTHING, operator: known(spans.operator, span), kernel: row };
 }

@@ -1,9 +1,11 @@
 // Runs to scale: what the CPU did above, what the device did below, and its gaps.
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useState, type Dispatch, type StateUpdater } from "preact/hooks";
 import { Chart } from "./chart.tsx";
-import { isWhole, kindOf, zoomed, type View } from "./lanes.ts";
+import { isWhole, zoomed, type View } from "./lanes.ts";
 import type { Payload, Strip as Data } from "./payload.ts";
+import { kindsOf, type Spans } from "./spans.ts";
 import type { Theme } from "./theme.ts";
 import { duration } from "./words.ts";
 
@@ -12,7 +14,7 @@ interface Props {
   strip: Data;
   theme: Theme;
   /** Spans that are selected, or null where nothing is. */
-  chosen: Set<number> | null;
+  chosen: Spans | null;
   /** Called with the span that is clicked on, or -1. */
   select: (span: number) => void;
 }
@@ -41,7 +43,7 @@ export function Strip({ payload, strip, ...rest }: Props) {
 export interface Side {
   label: string;
   payload: Payload;
-  chosen: Set<number> | null;
+  chosen: Spans | null;
   select: (span: number) => void;
 }
 
@@ -97,7 +99,7 @@ function lower(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-function which({ complete }: Payload, strip: Data): string {
+export function which({ complete }: Payload, strip: Data): string {
   return complete ? `Run ${strip.run} of ${strip.of}, profiled` : "The stopped run, up to there";
 }
 
@@ -107,11 +109,12 @@ interface LegendProps {
   view: View;
   setView: Dispatch<StateUpdater<View>>;
   wall: number;
+  children?: ComponentChildren;
 }
 
-function Legend({ which, strips, view, setView, wall }: LegendProps) {
+export function Legend({ which, strips, view, setView, wall, children }: LegendProps) {
   const kinds = useMemo(
-    () => new Set(strips.flatMap(({ spans }) => spans.kind.map((_, i) => kindOf(spans, i)))),
+    () => new Set(strips.flatMap((strip) => [...kindsOf(strip)])),
     [strips],
   );
   const whole = isWhole(view, wall);
@@ -121,6 +124,7 @@ function Legend({ which, strips, view, setView, wall }: LegendProps) {
     <div class="tp-legend">
       <span class="tp-which">{which}</span>
       <span class="tp-keys">
+        {(kinds.has("line") || kinds.has("module")) && <Key color="line">lines, modules</Key>}
         {(kinds.has("operator") || kinds.has("inner")) && <Key color="cpu">operators</Key>}
         {kinds.has("inner") && <Key color="inner">inside them</Key>}
         {(kinds.has("call") || kinds.has("wait")) && <Key color="call">runtime calls</Key>}
@@ -132,6 +136,7 @@ function Legend({ which, strips, view, setView, wall }: LegendProps) {
         )}
       </span>
       <span class="tp-zoom">
+        {children}
         <button
           type="button"
           aria-label="Zoom out"
@@ -172,7 +177,7 @@ function Key({ color, children }: { color: string; children: string }) {
 }
 
 /** Say what is drawn together, if anything is. */
-function Coarse({ us }: { us: number }) {
+export function Coarse({ us }: { us: number }) {
   if (!(us > 0)) return null;
   return (
     <p class="tp-note">

@@ -44,8 +44,19 @@ export interface Order {
   descending: boolean;
 }
 
+/** Rows that stand in each other. */
+export interface Nested {
+  /** Return the rows in the order in which they are shown. */
+  order: (rows: number[], cell: (row: number) => Cell, descending: boolean) => number[];
+  depth: (row: number) => number;
+  /** Whether what is in a row is shown; null where nothing is. */
+  open: (row: number) => boolean | null;
+  toggle: (row: number) => void;
+}
+
 interface Props {
   label: string;
+  nested?: Nested;
   columns: Column[];
   rows: number[];
   order: Order;
@@ -75,9 +86,10 @@ const EASE = 80;
 const BADGE_LETTER = 6.6;
 const LEAST_LETTERS = 20;
 const OVERSCAN = 6;
+const STEP = 14;
 
 export function Table(props: Props) {
-  const { order, setOrder, chosen, choose, id, main } = props;
+  const { order, setOrder, chosen, choose, id, main, nested } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const size = useSize(scroller, { width: 0, height: 260 });
   const widths = useMemo(
@@ -102,8 +114,8 @@ export function Table(props: Props) {
   // Of all columns: the order stays when the one that it goes by has no room any more.
   const by = props.columns.find((column) => column.key === order.key) ?? props.columns[0]!;
   const rows = useMemo(
-    () => sorted(props.rows, by.order ?? by.cell, order.descending),
-    [props.rows, by, order.descending],
+    () => (nested?.order ?? sorted)(props.rows, by.order ?? by.cell, order.descending),
+    [props.rows, by, order.descending, nested],
   );
 
   const show = (place: number) => {
@@ -128,7 +140,8 @@ export function Table(props: Props) {
     if (!elsewhere && same(rows, was.rows)) return;
     const place = chosen < 0 ? -1 : rows.indexOf(chosen);
     setCursor(place);
-    if (!elsewhere) scroller.current!.scrollTop = 0;
+    if (!elsewhere && !nested) scroller.current!.scrollTop = 0;
+    else if (!elsewhere) setCursor(rows.indexOf(was.rows[cursor]!));
     else if (place >= 0) show(place);
   }, [chosen, rows]);
 
@@ -147,6 +160,9 @@ export function Table(props: Props) {
       if (place >= 0) show(place);
     } else if (event.key === "Enter" || event.key === " ") {
       if (rows[cursor] !== undefined) choose(rows[cursor]!);
+    } else if (nested && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      const row = rows[cursor];
+      if (row !== undefined && nested.open(row) === (event.key === "ArrowLeft")) nested.toggle(row);
     } else return;
     event.preventDefault();
   };
@@ -158,7 +174,7 @@ export function Table(props: Props) {
       class="tp-table"
       ref={scroller}
       tabIndex={0}
-      role="grid"
+      role={nested ? "treegrid" : "grid"}
       aria-label={props.label}
       aria-rowcount={rows.length + 1}
       aria-colcount={columns.length}
@@ -211,6 +227,8 @@ export function Table(props: Props) {
               role="row"
               aria-rowindex={place + 2}
               aria-selected={row === chosen}
+              aria-level={nested && nested.depth(row) + 1}
+              aria-expanded={nested?.open(row) ?? undefined}
               class={["tp-row", badge?.found && "tp-found", row === chosen && "tp-chosen",
                 place === cursor && "tp-cursor"].filter(Boolean).join(" ")}
               style={{
@@ -232,6 +250,8 @@ export function Table(props: Props) {
                     room={pixels[at]! - NAME_PADDING}
                     prefix={column.prefix && { text: column.prefix(row), width: prefixed }}
                     badge={column.badge?.(row)}
+                    nested={at === 0 ? nested : undefined}
+                    row={row}
                   />
                 ) : (
                   <div key={column.key} role="gridcell" title={column.title?.(row)}>
@@ -267,11 +287,16 @@ export interface NameProps {
   room: number;
   prefix?: { text: string; width: number };
   badge?: Badge | null;
+  nested?: Nested;
+  row?: number;
 }
 
 /** A name cut in its middle, whole for the pointer that rests on it. */
-export function Name({ text, title, room, prefix, badge }: NameProps) {
-  const aside = prefix ? prefix.width + GAP : 0;
+export function Name({ text, title, room, prefix, badge, nested, row = 0 }: NameProps) {
+  // Deep down the steps are smaller, so that names have room.
+  const inset = nested ? STEP + Math.min(nested.depth(row) * STEP, room / 3) : 0;
+  const aside = (prefix ? prefix.width + GAP : 0) + inset;
+  const open = nested?.open(row) ?? null;
   let mark = badge?.text ?? "";
   const left = () => {
     const end = mark ? mark.length * BADGE_LETTER + GAP : 0;
@@ -285,6 +310,19 @@ export function Name({ text, title, room, prefix, badge }: NameProps) {
   const width = tail ? { width: `calc(${letters - Array.from(tail).length}ch + 1px)` } : undefined;
   return (
     <div role="gridcell" class="tp-left tp-mono tp-name" title={title ?? text}>
+      {nested && (
+        <span
+          class="tp-fold"
+          style={{ width: `${inset}px` }}
+          onClick={(event) => {
+            if (open === null) return;
+            nested.toggle(row);
+            event.stopPropagation();
+          }}
+        >
+          {open === null ? "" : open ? "▾" : "▸"}
+        </span>
+      )}
       {prefix && <span class="tp-place" style={{ width: `${aside}px` }}>{prefix.text}</span>}
       <span style={width}>{head}</span>
       {tail && <span>{tail}</span>}

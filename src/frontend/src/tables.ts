@@ -60,6 +60,28 @@ export function lines({ lines, findings, names, device }: Payload, runs: number)
   };
 }
 
+/** Return the table of the call tree, each number divided by `runs`. */
+export function tree({ tree, names, device }: Payload, runs: number): Source {
+  const c = tree!.columns;
+  const onCpu = times(runs, c.cpu_us);
+  const columns = [
+    { ...nameColumn("name", "call", c.name, names), least: 300 },
+    { ...counts("calls", c.calls, runs), aside: 2 as const },
+    onCpu("self_cpu_us", "self CPU", c.self_cpu_us, null, "in the calls themselves"),
+    onCpu("cpu_us", "CPU total", c.cpu_us, "cpu", "in the calls and all in them"),
+  ];
+  if (c.device_us && c.self_device_us) {
+    const onDevice = times(runs, c.device_us);
+    columns.push(
+      onDevice("self_device_us", `self ${device}`, c.self_device_us, null,
+        "of what the calls themselves launched"),
+      onDevice("device_us", `${device} total`, c.device_us, "device",
+        "of what the calls and all in them launched"),
+    );
+  }
+  return { columns, rows: range(c.name.length), filtered: (row) => [names[c.name[row]!]!] };
+}
+
 /** Return the table of modules, each number divided by `runs`. */
 export function modules({ modules, names, device }: Payload, runs: number): Source {
   const c = modules!.columns;

@@ -3,16 +3,17 @@
 import type { Numbers, Payload } from "./payload.ts";
 import { findingAt, kernelAt, lineAt, NOTHING, type Selection } from "./selection.ts";
 import type { Order } from "./table.tsx";
-import { kernels, lines, modules, operators, type Source } from "./tables.ts";
+import { kernels, lines, modules, operators, tree, type Source } from "./tables.ts";
 
 export const TABLES = {
   lines: { head: "Lines", label: "Lines", source: lines },
   operators: { head: "Operators", label: "Operators", source: operators },
   kernels: { head: "Kernels", label: "Kernels, copies and sets", source: kernels },
   modules: { head: "Modules", label: "Modules", source: modules },
+  tree: { head: "Call tree", label: "Call tree", source: tree },
 } as const;
 export type TableTab = keyof typeof TABLES;
-export type Tab = TableTab | "findings";
+export type Tab = TableTab | "timeline" | "findings";
 
 /** Return the tabs with how many rows there are, if that says something. The first opens. */
 export function tabsOf(payload: Payload): [Tab, string, number | null][] {
@@ -22,21 +23,25 @@ export function tabsOf(payload: Payload): [Tab, string, number | null][] {
   if (operators.of || !kernels.of) tabs.push(["operators", TABLES.operators.head, operators.of]);
   if (kernels.of) tabs.push(["kernels", TABLES.kernels.head, kernels.of]);
   if (modules) tabs.push(["modules", TABLES.modules.head, modules.of]);
+  if (payload.tree) tabs.push(["tree", TABLES.tree.head, null]);
+  if (payload.strip?.lanes.length) tabs.push(["timeline", "Timeline", null]);
   tabs.push(["findings", "Findings", findings.of]);
   return tabs;
 }
 
-export function ordersOf({ operators, kernels, lines, modules }: Payload): Record<TableTab, Order> {
+export function ordersOf({ operators, kernels, lines, modules, tree }: Payload): Record<TableTab, Order> {
   return {
     lines: { key: lines?.sort ?? "line", descending: !!lines && lines.sort !== "line" },
     operators: { key: operators.sort, descending: operators.sort !== "name" },
     kernels: { key: kernels.sort, descending: true },
     modules: { key: modules?.sort ?? "cpu_us", descending: true },
+    tree: { key: tree?.columns.device_us ? "device_us" : "cpu_us", descending: true },
   };
 }
 
 /** Return the column of a table that is in sight however little room there is. */
 export function mainOf(payload: Payload, tab: TableTab): string {
+  if (tab === "tree") return ordersOf(payload).tree.key;
   const { sort } = payload[tab]!;
   return sort === "line" ? (payload.lines!.columns.device_us ? "device_us" : "cpu_us") : sort;
 }
@@ -59,9 +64,14 @@ const ROW_OF = {
 
 /** Return the row that is selected in a tab, or -1. */
 export function chosenRow(payload: Payload, tab: Tab, selection: Selection): number {
+  const { operator } = selection;
+  if (tab === "timeline") return -1;
   if (tab === "operators") {
-    const { operator } = selection;
     return operator === null ? -1 : payload.operators.columns.name.indexOf(operator);
+  }
+  if (tab === "tree") {
+    // Of nodes of one name, the one that was selected, else that with most time, which is first.
+    return selection.node ?? (operator === null ? -1 : payload.tree!.columns.name.indexOf(operator));
   }
   return selection[ROW_OF[tab]] ?? -1;
 }
@@ -71,6 +81,7 @@ export function selectedBy(payload: Payload, tab: Tab, row: number): Selection {
   if (tab === "findings") return findingAt(payload, row);
   if (tab === "kernels") return kernelAt(payload, row);
   if (tab === "modules") return { ...NOTHING, module: row };
+  if (tab === "tree") return { ...NOTHING, node: row, operator: payload.tree!.columns.name[row]! };
   return { ...NOTHING, operator: payload.operators.columns.name[row]! };
 }
 

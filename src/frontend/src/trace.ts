@@ -13,6 +13,8 @@ export interface TraceSource {
   fetch(progress: Told, stop: AbortSignal): Promise<TraceFile>;
   /** Have it written where the kernel runs and return its path, or null if there is no kernel. */
   path: ((progress: Told, stop: AbortSignal) => Promise<string>) | null;
+  /** Fetch a run, counted from 1, in the form that `runs.ts` reads, or null if there is none. */
+  run: ((run: number, progress: Told, stop: AbortSignal) => Promise<Uint8Array>) | null;
 }
 
 /** The part of a widget's model that is used here. */
@@ -45,15 +47,27 @@ export class KernelTrace implements TraceSource {
   async fetch(progress: Told, stop: AbortSignal): Promise<TraceFile> {
     progress("Preparing the trace …");
     const [{ size, file }] = await this.#ask({ kind: "trace" }, progress, stop);
-    const bytes = new Uint8Array(size);
-    for (let at = 0; at < size; ) {
-      progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
-      const [, buffer] = await this.#ask({ kind: "chunk", offset: at }, progress, stop);
-      if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece of the trace");
+    return { file, bytes: await this.#pieces({ kind: "chunk" }, size, progress, stop) };
+  }
+
+  run = async (run: number, progress: Told, stop: AbortSignal): Promise<Uint8Array> =>
+    this.#pieces({ kind: "run", run }, 0, progress, stop);
+
+  /** Fetch bytes piece by piece; `size` is how many there are, or 0 if the first answer says it. */
+  async #pieces(
+    question: Record<string, unknown>, size: number, progress: Told, stop: AbortSignal,
+  ): Promise<Uint8Array> {
+    let bytes = new Uint8Array(size);
+    let at = 0;
+    do {
+      if (at || size) progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
+      const [answer, buffer] = await this.#ask({ ...question, offset: at }, progress, stop);
+      if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece");
+      if (!size) bytes = new Uint8Array((size = answer.size));
       bytes.set(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength), at);
       at += buffer.byteLength;
-    }
-    return { file, bytes };
+    } while (at < size);
+    return bytes;
   }
 
   #ask(
@@ -92,6 +106,7 @@ export class KernelTrace implements TraceSource {
 /** A trace that a page carries within itself. */
 export class EmbeddedTrace implements TraceSource {
   path = null;
+  run = null;
   #file: string;
   #base64: string;
 

@@ -38,6 +38,12 @@ export function bytesUnit(values: Iterable<number | null>): Unit {
   return BYTES.find((one) => most >= one.size) ?? BYTES.at(-1)!;
 }
 
+/** Return a number of bytes in the unit that fits it. */
+export function bytes(value: number): string {
+  const fit = bytesUnit([value]);
+  return `${number(value, fit)} ${fit.name}`;
+}
+
 function largest(values: Iterable<number | null>): number {
   let most = 0;
   for (const value of values) if (value !== null) most = Math.max(most, Math.abs(value));

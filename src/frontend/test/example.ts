@@ -18,6 +18,18 @@ export function example(): Payload {
     findings: { of: 0, rows: [], none: "Nothing found that holds this code back" },
     lines: null,
     modules: null,
+    tree: {
+      of: 4,
+      columns: {
+        parent: [-1, 0, 1, -1],
+        name: [0, 1, 2, 2],
+        calls: [2, 2, 4, 1],
+        self_cpu_us: [30, 50, 120, 10],
+        cpu_us: [200, 170, 120, 10],
+        self_device_us: [0, 80, 0, 0],
+        device_us: [80, 80, 0, 0],
+      },
+    },
     operators: {
       of: 3,
       sort: "self_device_us",
@@ -62,7 +74,7 @@ export function example(): Payload {
       spans: {
         lane: [0, 0, 0, 0, 1, 1],
         row: [0, 1, 2, 2, 0, 0],
-        kind: [0, 1, 2, 2, 4, 4],
+        kind: [0, 1, 2, 2, 8, 8],
         start_us: [0, 5, 10, 20, 30, 60],
         duration_us: [30, 24, 6, 6, 20, 20],
         count: null,

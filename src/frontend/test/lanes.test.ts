@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { idle, layout, panned, spanAt, ticks, zoomed } from "../src/lanes.ts";
-import type { Strip } from "../src/payload.ts";
+import { layout, panned, ticks, zoomed } from "../src/lanes.ts";
 import { example } from "./example.ts";
 
 const strip = example().strip!;
@@ -13,24 +12,6 @@ test("rows stand under each other, and the axis under all", () => {
   assert.deepEqual(lanes.map((lane) => [lane.top, lane.height]), [[15, 40], [74, 16]]);
   assert.equal(axis, 94);
   assert.equal(height, 112);
-});
-
-test("idle is what no span covers, ends included", () => {
-  assert.deepEqual(idle(strip, 1), [[0, 30], [50, 60], [80, 100]]);
-  const full: Strip = { ...strip, spans: { ...strip.spans, start_us: [0, 0, 0, 0, 0, 40], duration_us: [9, 9, 9, 9, 45, 60] } };
-  assert.deepEqual(idle(full, 1), []);
-  // What several drawn as one leave open is not known to be busy
-  full.spans.count = [1, 1, 1, 1, 1, 9];
-  assert.deepEqual(idle(full, 1), [[45, 100]]);
-});
-
-test("the span under a point is the nearest within the slack", () => {
-  const { spans } = strip;
-  assert.equal(spanAt(spans, 1, 0, 40, 0), 4);
-  assert.equal(spanAt(spans, 1, 0, 52, 1), -1);
-  assert.equal(spanAt(spans, 1, 0, 52, 3), 4);
-  assert.equal(spanAt(spans, 1, 0, 58, Infinity), 5);
-  assert.equal(spanAt(spans, 0, 0, 40, 3), -1);
 });
 
 test("zooming keeps the time under the pointer, and the view within the run", () => {

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Payload, SpanColumns } from "../src/payload.ts";
 import {
   chosenSpans, findingAt, kernelAt, lineAt, NOTHING, selectionOf,
 } from "../src/selection.ts";
 import { cell, example, finding } from "./example.ts";
+
+function set(one: Payload, key: keyof SpanColumns, span: number, value: number | null) {
+  (one.strip!.spans[key] as (number | null)[])[span] = value;
+}
 
 function chosen(operator: number | null, kernel: number | null, one = example()) {
   const found = chosenSpans(one, { ...NOTHING, operator, kernel });
@@ -19,7 +24,7 @@ test("an operator is its bars, the calls within them, and the work that these st
   assert.deepEqual(chosen(1, null), [1, 2, 3, 4, 5]);
   // Its own bar ends before the second launch is over
   const one = example();
-  one.strip!.spans.duration_us[1] = 15;
+  set(one, "duration_us", 1, 15);
   one.strip!.spans.operator = [null, null, null, null, null, null];
   assert.deepEqual(chosen(1, null, one), [1, 2, 4]);
   // Of the operator around it, though it launched nothing itself
@@ -33,11 +38,11 @@ test("a kernel is its bars and their launches", () => {
 
 test("kernels of one name are told apart by device and stream", () => {
   const one = example();
-  one.strip!.spans.name[5] = 3;
+  set(one, "name", 5, 3);
   one.kernels.columns.name = [3, 3];
   one.kernels.columns.stream = [7, 20];
   one.strip!.lanes[1] = { kind: "device", label: "CUDA 0", rows: 2, streams: [7, 20] };
-  one.strip!.spans.row[5] = 1;
+  set(one, "row", 5, 1);
   assert.deepEqual(chosen(1, 0, one), [2, 4]);
   assert.deepEqual(chosen(1, 1, one), [3, 5]);
   assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1 });
@@ -53,8 +58,8 @@ test("a click on a bar selects what stands in the tables", () => {
 
 test("a click on several drawn as one selects nothing", () => {
   const several = example();
-  several.strip!.spans.name[4] = null;
-  several.strip!.spans.operator[4] = null;
+  set(several, "name", 4, null);
+  set(several, "operator", 4, null);
   assert.deepEqual(selectionOf(several, 4), NOTHING);
 });
 

@@ -18,6 +18,7 @@ from .tables import (
     bytes_column,
     column_words,
     operator_names,
+    shares,
     sorted_kernels,
     sorted_modules,
     sorted_operators,
@@ -37,8 +38,8 @@ TABLE_BYTES, STRIP_BYTES = 40_000, 20_000
 """Of the operators, the kernels and the strip each, with the names that no earlier part has; and
 what is kept for the strip whatever the others take."""
 
-LINES_BYTES, MODULES_BYTES, FINDINGS_BYTES = 24_000, 20_000, 14_000
-"""Of the lines of code, the modules and the findings."""
+LINES_BYTES, MODULES_BYTES, TREE_BYTES, FINDINGS_BYTES = 24_000, 20_000, 20_000, 14_000
+"""Of the lines of code, the modules, the call tree and the findings."""
 
 LINES, WARNINGS_BYTES, DETAILS_BYTES = 20, 12_000, 6_000
 """Warnings and details that are kept: these many, in these many bytes."""
@@ -107,6 +108,7 @@ def payload(
         return int(min(table * part, (left() - STRIP_BYTES * part) * share))
 
     result["modules"] = _modules(profile, word, names, room(MODULES_BYTES, 1 / 3), left_out)
+    result["tree"] = _tree(profile, word, names, room(TREE_BYTES, 1 / 4), left_out)
     result["operators"] = _operators(
         operators, sort, bool(len(kernels)), word, names, room(TABLE_BYTES, 1 / 2), left_out
     )
@@ -254,6 +256,39 @@ _MODULE_COLUMNS = (
     "module", "type", "calls", "cpu_us", "self_device_us", "device_us", "backward_device_us",
     "launches",
 )  # fmt: skip
+
+
+def _tree(
+    profile: Profile, word: str, names: Names, room: int, left_out: list[str]
+) -> dict[str, Any] | None:
+    """Return the call tree, parents first, with the nodes that take most; None where it has none.
+
+    What is inside another call takes no more than that one, so no node is kept without those around
+    it.
+    """
+    frame = profile.tree
+    if frame.empty:
+        return None
+    device = frame["device_us"].notna().any()
+    keys = ["calls", "self_cpu_us", "cpu_us", *(("self_device_us", "device_us") if device else ())]
+    weight = shares(frame["cpu_us"])
+    if device:
+        weight = weight.combine(shares(frame["device_us"]), max)
+    order = (-weight).argsort(kind="stable").tolist()
+    columns: dict[str, Iterable[Any] | None] = {
+        "id": order,
+        "parent": frame["parent"].iloc[order].tolist(),
+        "name": frame["name"].iloc[order].tolist(),
+        **{key: frame[key].iloc[order].tolist() for key in keys},
+    }
+    packed = table(len(frame), "weight", columns, {"name"}, names, room)
+    kept = packed["columns"]
+    place = {node: i for i, node in enumerate(sorted(kept["id"]))}
+    rows = sorted(range(len(place)), key=kept["id"].__getitem__)
+    packed["columns"] = {key: [kept[key][i] for i in rows] for key in ("name", *keys)}
+    packed["columns"]["parent"] = [place.get(kept["parent"][i], -1) for i in rows]
+    say_rows("tree", len(rows), len(frame), f"CPU or {word} time", "Profile", left_out)
+    return {"of": packed["of"], "columns": packed["columns"]}
 
 
 def _operators(

@@ -198,3 +198,9 @@ def table(
     rows = [list(cells) for cells in zip(*columns, strict=True)]
     shown = rows if limit is None else rows[:limit]
     return Table(title, heads, names.ljust(len(heads), "r"), shown, len(rows) - len(shown))
+
+
+def shares(values: pd.Series) -> pd.Series:
+    """Return values as parts of the largest."""
+    most = values.max()
+    return values / most if most > 0 else values * 0.0

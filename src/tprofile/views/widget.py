@@ -13,6 +13,7 @@ import traitlets
 from ..errors import TprofileError
 from .pack import encode
 from .page import STATIC, trace_name
+from .timeline import timeline
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -28,16 +29,43 @@ class HeldTrace:
         self.profile: Profile | None = profile
         self._name = name
         self._file: Path | None = None
+        self._run: tuple[int, bytes] = (0, b"")
         self._writing = threading.Lock()
 
     def chunk(self, offset: object) -> tuple[dict[str, Any], list[bytes]]:
         """Answer with bytes of the file from `offset`, which is what a browser sent."""
         file = self.written()
-        if type(offset) is not int or not 0 <= offset < file.stat().st_size:
-            raise TprofileError(f"the trace has no byte {offset!r}. Start the download again.")
         with open(file, "rb") as opened:
-            opened.seek(offset)
+            opened.seek(_offset(offset, file.stat().st_size))
             return {"kind": "chunk", "offset": offset}, [opened.read(CHUNK_BYTES)]
+
+    def run(self, run: object, offset: object) -> tuple[dict[str, Any], list[bytes]]:
+        """Answer with bytes of a run's timeline from `offset`, and the size of it all.
+
+        Both are what a browser sent. The run that was last asked for is kept.
+        """
+        if type(run) is not int:
+            raise TprofileError(f"the run is {run!r}, but must be a number.")
+        with self._writing:
+            if self._run[0] != run:
+                self._run = run, timeline(self._there(), run)
+        whole = self._run[1]
+        start = _offset(offset, len(whole))
+        piece = whole[start : start + CHUNK_BYTES]
+        return {"kind": "run", "offset": offset, "size": len(whole)}, [piece]
+
+    def let_go(self) -> None:
+        """Hold nothing of the profile in memory any longer."""
+        with self._writing:
+            self.profile, self._run = None, (0, b"")
+
+    def _there(self) -> Profile:
+        if self.profile is None:
+            raise TprofileError(
+                "this profile is no longer in memory, as newer ones are. Profile the cell again, "
+                "or open its trace: tprofile.load of its path."
+            )
+        return self.profile
 
     def written(self) -> Path:
         """Return the trace as a file.
@@ -55,14 +83,20 @@ class HeldTrace:
             return self._file
 
 
+def _offset(offset: object, size: int) -> int:
+    if type(offset) is not int or not 0 <= offset < size:
+        raise TprofileError(f"there is no byte {offset!r} of {size:,}. Start again.")
+    return offset
+
+
 class TraceWidget(anywidget.AnyWidget):
     """What a notebook shows while its kernel lives, and the traces that it is of.
 
     The browser sorts, filters and draws by itself. It sends `{"kind", "id", ...}` and gets an
     answer with the same id: `trace` (size and name of the file), `chunk` (bytes from `offset`),
-    `path` (where the file is), or `error`. `of` says which trace is meant, where there are several.
-    Messages may come on a thread of their own while a cell runs: the answers read the finished
-    trace and nothing else.
+    `path` (where the file is), `run` (bytes of a run's timeline from `offset`), or `error`. `of`
+    says which trace is meant, where there are several. Messages may come on a thread of their own
+    while a cell runs: the answers read the finished trace and nothing else.
     """
 
     _esm = STATIC / "widget.js"
@@ -85,12 +119,12 @@ class TraceWidget(anywidget.AnyWidget):
         for one in self._traces.values():
             if one.profile is not None:
                 one.written()
-                one.profile = None
+                one.let_go()
 
     def close(self) -> None:
         """Close the widget, and let go of its profiles: open widgets are kept for ever."""
         for one in self._traces.values():
-            one.profile = None
+            one.let_go()
         super().close()
 
     def _answer(self, _widget: object, content: Any, _buffers: object) -> None:
@@ -111,6 +145,8 @@ class TraceWidget(anywidget.AnyWidget):
             return {"kind": kind, "size": file.stat().st_size, "file": file.name}, []
         if kind == "chunk":
             return trace.chunk(content.get("offset"))
+        if kind == "run":
+            return trace.run(content.get("run"), content.get("offset"))
         raise TprofileError(f"the widget asked for {kind!r}, which there is not.")
 
     def _asked(self, of: object) -> HeldTrace:
