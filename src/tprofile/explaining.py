@@ -7,6 +7,7 @@ import re
 import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -20,6 +21,7 @@ _LONGEST = 100
 """Characters of a term that are looked at for near misses."""
 
 _SECTION = re.compile(r"^## ", re.MULTILINE)
+_SEE = re.compile(r"See \[[^.]*\.md\)(?:(?:,| and) \[[^.]*\.md\))*\.")
 _LINK = re.compile(r"\[([^\]]*)\]\(([\w-]+)\.md(?:#[\w-]*)?\)")
 
 
@@ -67,6 +69,21 @@ def explain(term: str | Finding | None = None) -> Explanation:
         + (f" Did you mean {hint}?" if near else "")
         + " tprofile.explain() lists all that there is."
     )
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    text = _pages()["glossary"]
+    return {_plain(name): body for names, body in _sections(text) for name in names}
+
+
+def meaning(term: str) -> str:
+    """Return what the glossary says of a term, as one line of text without its links.
+
+    Raises KeyError for a term that it has not.
+    """
+    text = _SEE.sub("", _meanings()[_plain(term)])
+    return " ".join(_LINK.sub(r"\1", text).replace("`", "").split())
 
 
 def _plain(name: str) -> str:

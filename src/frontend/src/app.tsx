@@ -11,7 +11,7 @@ import { chosenSpans, findingAt, NOTHING, selectionOf, type Selection } from "./
 import { Strip } from "./strip.tsx";
 import { Table, type Order } from "./table.tsx";
 import {
-  chosenRow, findingsOf, hasBrief, heightOf, mainOf, ordersOf, selectedBy, startOf, TABLES, tabsOf, type Tab,
+  chosenRow, findingsOf, hasBrief, heightOf, mainOf, ordersOf, selectedBy, startOf, TABLES, tableOf, tabsOf, type Tab,
   type TableTab,
 } from "./tabs.ts";
 import type { Theme } from "./theme.ts";
@@ -48,7 +48,7 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
   const runs = perRun ? payload.runs : 1;
   const table = tab === "findings" || tab === "timeline" ? null : tab;
   const source = useMemo(
-    () => (table ? TABLES[table].source(payload, runs) : findingsOf(payload)),
+    () => (table ? tableOf(payload, table, runs) : findingsOf(payload)),
     [payload, table, runs],
   );
   const nested = useNested(payload);
@@ -84,7 +84,7 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
           <Table
             key={table}
             id={`${id}-${table}`}
-            label={TABLES[table].label}
+            label={TABLES[table]}
             nested={table === "tree" ? nested : undefined}
             columns={source.columns}
             rows={rows}

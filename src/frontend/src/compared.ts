@@ -166,8 +166,8 @@ function both(
     title: (row) => (by(row) === null ? "not measured" : `${by(row)!.toFixed(3)} µs`),
   };
   return [
-    column("time_a", first, a ?? [], color, `of ${labels[0]} per run: ${what}`),
-    column("time_b", second, b ?? [], color, `of ${labels[1]} per run: ${what}`),
+    column("time_a", first, a ?? [], color, `Of ${labels[0]} per run: ${what}`),
+    column("time_b", second, b ?? [], color, `Of ${labels[1]} per run: ${what}`),
     delta,
   ];
 }

@@ -9,6 +9,28 @@ export interface Figure {
 /** A list of numbers per column; null in it, or in place of it, is "not measured". */
 export type Numbers = (number | null)[];
 
+/** What stands in a column of a table: `views/heads.py` writes and describes it. */
+export interface Head {
+  key: string;
+  head: string;
+  kind: "name" | "text" | "time" | "bytes" | "count" | "number" | "share" | "spread";
+  about?: string;
+  color?: string;
+  unit?: string;
+  scale?: string[];
+  whole?: number | null;
+  each?: boolean;
+  aside?: 1 | 2;
+  least?: number;
+}
+
+export interface TableData<Columns = object> {
+  of: number;
+  sort: string;
+  heads: Head[];
+  columns: Columns;
+}
+
 export interface OperatorColumns {
   name: number[];
   calls: number[];
@@ -179,7 +201,6 @@ export interface Payload {
   /** Whether the runs came to their end: false if the only one was stopped. */
   complete: boolean;
   names: string[];
-  whole: { self_cpu_us: number; self_device_us: number | null };
   findings: {
     of: number;
     rows: Finding[];
@@ -187,19 +208,13 @@ export interface Payload {
     none: string | null;
   };
   /** Null where no more than one line ran. */
-  lines: { of: number; sort: string; columns: LineColumns } | null;
+  lines: TableData<LineColumns> | null;
   /** Null where no calls of modules were recorded. */
-  modules: { of: number; sort: string; columns: ModuleColumns } | null;
+  modules: TableData<ModuleColumns> | null;
   /** Null where nothing was called. */
-  tree: { of: number; columns: TreeColumns } | null;
-  operators: {
-    of: number;
-    sort: string;
-    columns: OperatorColumns;
-    /** Whose bytes `self_bytes` are: the devices' word, or CPU. */
-    bytes_of: string | null;
-  };
-  kernels: { of: number; sort: string; columns: KernelColumns };
+  tree: TableData<TreeColumns> | null;
+  operators: TableData<OperatorColumns>;
+  kernels: TableData<KernelColumns>;
   strip: Strip | null;
   left_out: string[];
 }

@@ -1,7 +1,6 @@
-// The columns of the tables: lines, operators, kernels, modules.
+// The columns of the tables, as the payload tells them.
 
-import type { Numbers, Payload } from "./payload.ts";
-import type { Cell } from "./rows.ts";
+import type { Head, Numbers, Payload, TableData } from "./payload.ts";
 import type { Column } from "./table.tsx";
 import { bytesUnit, count, DASH, number, percent, unit } from "./words.ts";
 
@@ -12,188 +11,84 @@ export interface Source {
   filtered: (row: number) => string[];
 }
 
-/** Return the table of the lines of code, in their order; figures divided by `runs`. */
-export function lines({ lines, findings, names, device }: Payload, runs: number): Source {
+/** Return a table; sums divided by `runs`. */
+export function source({ heads, columns: c }: TableData, names: string[], runs: number): Source {
+  const words = heads.filter(({ kind }) => kind === "name");
+  const columns = heads.map((head) => column(head, c as Record<string, any>, names, runs));
+  const named = words.map(({ key }) => columns[heads.findIndex((head) => head.key === key)]!);
+  return {
+    columns,
+    rows: range(Object.values(c as Record<string, any>).find(Boolean).length),
+    filtered: (row) => named.flatMap(({ cell }) => (cell(row) === null ? [] : String(cell(row)))),
+  };
+}
+
+/** Return the table of the lines of code, in their order, with what was found on them. */
+export function lines({ lines, findings, names }: Payload, runs: number): Source {
   const c = lines!.columns;
-  // CPU and device are to be compared, so their bars have one scale.
-  const scale = largest([c.cpu_us, c.device_us ?? []], runs);
-  const cpu = times(runs, c.cpu_us, scale);
-  const columns: Column[] = [{
+  const found = source(lines!, names, runs);
+  const file = (row: number) => names[c.file?.[row] ?? -1];
+  Object.assign(found.columns[0]!, {
     key: "line",
-    head: c.file ? "code" : "cell",
-    name: true,
-    least: 300,
     prefix: (row) => String(c.line[row]),
     cell: (row) => row,
-    text: (row) => c.source[row]!,
     title: (row) => [
-      names[c.file?.[row] ?? -1],
-      c.function?.[row] == null ? "" : `in ${names[c.function[row]!]}`,
-      c.source[row],
+      file(row), c.function?.[row] == null ? "" : `in ${names[c.function[row]!]}`, c.source[row],
     ].filter(Boolean).join("\n"),
     badge: (row) => {
       const [label, short] = [c.label[row], c.short?.[row]];
       if (!label) return short ? { text: short, tone: null } : null;
       return { text: label, tone: findings.rows[c.finding[row]!]?.tone ?? null, found: true };
     },
-  }];
-  columns.push({ ...counts("calls", c.calls, runs), aside: 2 });
-  columns.push(cpu("cpu_us", "CPU", c.cpu_us, "cpu",
-    "in the line, without the lines inside it; of a line of a function, with all that it calls"));
-  if (c.device_us) {
-    const onDevice = times(runs, c.device_us, scale);
-    columns.push(onDevice("device_us", device, c.device_us, "device",
-      "of kernels, copies and sets that were launched while it ran"));
-  }
-  if (c.backward_device_us) {
-    const backward = times(runs, c.backward_device_us, scale);
-    columns.push(backward("backward_device_us", "backward", c.backward_device_us, "pale",
-      `on ${device} in the backward pass of what it computed: a part of the line that waits for it`));
-  }
-  if (c.launches) {
-    columns.push({ ...counts("launches", c.launches, runs), aside: 1 });
-  }
-  return {
-    columns,
-    rows: range(c.line.length),
-    filtered: (row) => [names[c.file?.[row] ?? -1] ?? "", c.source[row]!, c.label[row] ?? ""],
-  };
+  } satisfies Partial<Column>);
+  found.filtered = (row) => [file(row) ?? "", c.source[row]!, c.label[row] ?? ""];
+  return found;
 }
 
-/** Return the table of the call tree, each number divided by `runs`. */
-export function tree({ tree, names, device }: Payload, runs: number): Source {
-  const c = tree!.columns;
-  const onCpu = times(runs, c.cpu_us);
-  const columns = [
-    { ...nameColumn("name", "call", c.name, names), least: 300 },
-    { ...counts("calls", c.calls, runs), aside: 2 as const },
-    onCpu("self_cpu_us", "self CPU", c.self_cpu_us, null, "in the calls themselves"),
-    onCpu("cpu_us", "CPU total", c.cpu_us, "cpu", "in the calls and all in them"),
-  ];
-  if (c.device_us && c.self_device_us) {
-    const onDevice = times(runs, c.device_us);
-    columns.push(
-      onDevice("self_device_us", `self ${device}`, c.self_device_us, null,
-        "of what the calls themselves launched"),
-      onDevice("device_us", `${device} total`, c.device_us, "device",
-        "of what the calls and all in them launched"),
-    );
+function column(
+  head: Head, columns: Record<string, any>, names: string[], runs: number,
+): Column {
+  const { key, kind, whole } = head;
+  const values: any[] = columns[key];
+  const by = head.each ? 1 : runs;
+  const known = (row: number): number | null => values[row] ?? null;
+  const shown = (row: number) => (values[row] == null ? null : values[row] / by);
+  const { head: text, about, aside, least } = head;
+  const shape = { key, head: text, about, aside, least, cell: shown as Column["cell"] };
+  // Names are indices, source texts are not.
+  const word = (row: number) => names[values[row]] ?? (values[row] as string | null) ?? null;
+  if (kind === "name" || kind === "text") {
+    // By their numbers, where all have one at their end: 2 before 10.
+    const order = (row: number) => Number(/\d+$/.exec(word(row) ?? "")?.[0] ?? NaN);
+    const numbered = kind === "text" && !values.some((_, row) => Number.isNaN(order(row)));
+    return {
+      ...shape, name: kind === "name", cell: numbered ? order : word,
+      text: (row) => word(row) ?? DASH,
+    };
   }
-  return { columns, rows: range(c.name.length), filtered: (row) => [names[c.name[row]!]!] };
-}
-
-/** Return the table of modules, each number divided by `runs`. */
-export function modules({ modules, names, device }: Payload, runs: number): Source {
-  const c = modules!.columns;
-  const scale = largest([c.cpu_us, c.device_us ?? []], runs);
-  const columns = [
-    { ...nameColumn("module", "module", c.module, names), least: 230 },
-    nameColumn("type", "type", c.type, names),
-    counts("calls", c.calls, runs),
-    times(runs, c.cpu_us, scale)("cpu_us", "CPU", c.cpu_us, "cpu", "in the calls of the module"),
-  ];
-  if (c.device_us && c.self_device_us) {
-    const onDevice = times(runs, c.device_us, scale);
-    columns.push(
-      onDevice("self_device_us", `self ${device}`, c.self_device_us, null,
-        "of kernels, copies and sets of the module itself, without the modules in it"),
-      onDevice("device_us", `${device} total`, c.device_us, "device",
-        "of kernels, copies and sets of the module and those in it"),
-    );
+  if (kind === "count") {
+    return { ...shape, cell: known, text: (row) => (known(row) === null ? DASH : count(shown(row)!)) };
   }
-  if (c.backward_device_us) {
-    columns.push(times(runs, c.backward_device_us, scale)(
-      "backward_device_us", "backward", c.backward_device_us, null,
-      `on ${device} in the backward pass of the module`));
+  if (kind === "number") {
+    const text = (row: number) => known(row)?.toFixed(0) ?? DASH;
+    return { ...shape, unit: head.unit, cell: known, text };
   }
-  if (c.launches) columns.push({ ...counts("launches", c.launches, runs), aside: 1 });
-  return {
-    columns,
-    rows: range(c.module.length),
-    filtered: (row) => [c.module[row]!, c.type[row]].flatMap((i) => (i == null ? [] : names[i]!)),
-  };
-}
-
-/** Return the table of operators, each number divided by `runs`. */
-export function operators(payload: Payload, runs: number): Source {
-  const { names, device, whole } = payload;
-  const { columns: c, bytes_of } = payload.operators;
-  const onCpu = times(runs, c.cpu_us);
-  const columns = [
-    nameColumn("name", "operator", c.name, names),
-    counts("calls", c.calls, runs),
-    onCpu("self_cpu_us", "self CPU", c.self_cpu_us, "cpu",
-      "in the operator itself, without those that it calls"),
-    share("self_cpu", c.self_cpu_us, whole.self_cpu_us, "the CPU time in all of these"),
-    onCpu("cpu_us", "CPU total", c.cpu_us, "inner", "in the operator and all that it calls"),
-  ];
-  if (!c.self_device_us) columns.splice(4, 0, ...spread(c.spread));
-  if (c.self_device_us && c.device_us) {
-    const onDevice = times(runs, c.device_us);
-    columns.push(
-      onDevice("self_device_us", `self ${device}`, c.self_device_us, "device",
-        "of kernels, copies and sets that the operator itself launched"),
-      share("self_device", c.self_device_us, whole.self_device_us, `all ${device} time`),
-      ...spread(c.spread),
-      onDevice("device_us", `${device} total`, c.device_us, "pale",
-        "of kernels, copies and sets that the operator and all that it calls launched"),
-    );
+  if (kind === "share") {
+    const part = (row: number) => (whole && known(row) !== null ? known(row)! / whole : null);
+    return { ...shape, key: `${key}_share`, cell: part, text: (row) => percent(part(row)) };
   }
-  if (c.self_bytes) columns.push(bytes("self_bytes", c.self_bytes, runs, `${bytes_of} memory`));
-  return { columns, rows: range(c.name.length), filtered: (row) => [names[c.name[row]!]!] };
-}
-
-/** Return the table of kernels, copies and sets; sums divided by `runs`, the rest per call. */
-export function kernels(payload: Payload, runs: number): Source {
-  const { names, device, whole } = payload;
-  const { columns: c } = payload.kernels;
-  const time = times(runs, c.device_us);
-  const each = times(1, c.max_us);
-  const columns = [
-    nameColumn("name", "kernel", c.name, names),
-    nameColumn("operator", "operator", c.operator, names),
-    counts("calls", c.calls, runs),
-    time("device_us", device, c.device_us, "device", "of kernels, copies and sets of this name"),
-    share("device", c.device_us, whole.self_device_us, `all ${device} time`),
-    ...spread(c.spread),
-    each("mean_us", "mean", c.mean_us, null, "of one call, on average"),
-    each("min_us", "min", c.min_us, null, "of the shortest call"),
-    each("median_us", "median", c.median_us, null, "of one call, the median"),
-    each("max_us", "max", c.max_us, null, "of the longest call"),
-  ];
-  // One device and one stream need no column to say so.
-  if (new Set(c.device).size > 1) {
-    const label = (row: number) => names[c.device[row]!]!;
-    // By its number, where it has one: 2 before 10.
-    const order = (row: number) => Number(/\d+$/.exec(label(row))?.[0] ?? NaN);
-    const numbered = !c.device.some((_, row) => Number.isNaN(order(row)));
-    columns.splice(1, 0, plain("device", "device", numbered ? order : label, label));
+  if (kind === "spread") {
+    const text = (row: number) => ((known(row) ?? 0) >= 10 ? ">999" : percent(known(row)));
+    return { ...shape, cell: known, text };
   }
-  if (new Set(c.stream).size > 1) {
-    columns.push(plain("stream", "stream", (row) => c.stream[row]!));
+  if (kind === "bytes") {
+    const fit = bytesUnit(values.map((_, row) => shown(row)));
+    return { ...shape, unit: fit.name, text: (row) => number(shown(row), fit) };
   }
-  for (const key of ["grid", "block"] as const) {
-    const values = c[key];
-    const text = (row: number) => (values?.[row] == null ? null : names[values[row]!]!);
-    if (values) columns.push({ ...plain(key, key, text), aside: 2 });
-  }
-  const { occupancy } = c;
-  if (occupancy) {
-    columns.push({
-      ...plain("occupancy", "occupancy", (row) => occupancy[row] ?? null, (row) =>
-        occupancy[row] == null ? DASH : occupancy[row]!.toFixed(0),
-      ),
-      unit: "%",
-      about: "Occupancy as Kineto estimates it, averaged over the time",
-      aside: 2,
-    });
-  }
-  const { operator } = c;
-  return {
-    columns,
-    rows: range(c.name.length),
-    filtered: (row) => [c.name[row]!, operator[row]].flatMap((i) => (i == null ? [] : names[i]!)),
-  };
+  const of = (keys: string[]) => largest(keys.map((one) => columns[one]), by);
+  const fit = head.unit ?? key;
+  const time = times(by, columns[fit], of(head.scale ?? [fit]));
+  return { ...time(key, text, values, head.color ?? null, about!), aside };
 }
 
 export function range(length: number): number[] {
@@ -203,69 +98,6 @@ export function range(length: number): number[] {
 export function nameColumn(key: string, head: string, values: Numbers, names: string[]): Column {
   const text = (row: number) => (values[row] == null ? null : names[values[row]!]!);
   return { key, head, name: true, cell: text, text: (row) => text(row) ?? DASH };
-}
-
-function plain(
-  key: string,
-  head: string,
-  cell: (row: number) => Cell,
-  text = (row: number) => String(cell(row) ?? DASH),
-): Column {
-  return { key, head, cell, text };
-}
-
-/** Return the column of what part of a whole each row is. */
-function share(key: string, values: Numbers, whole: number | null, of: string): Column {
-  const part = (row: number) => (whole && values[row] != null ? values[row]! / whole : null);
-  return {
-    key: `${key}_share`,
-    head: "%",
-    about: `Percent of ${of}`,
-    cell: part,
-    text: (row) => percent(part(row)),
-    aside: 1,
-  };
-}
-
-/** Return the column of how much the time before it differs between runs, if that is known. */
-function spread(values: Numbers | null): Column[] {
-  if (!values) return [];
-  const text = (row: number) => {
-    const part = values[row] ?? null;
-    return part !== null && part >= 10 ? ">999" : percent(part);
-  };
-  return [{
-    key: "spread",
-    head: "±%",
-    about: "Half of what lies between the shortest and the longest run, in percent of the median run",
-    cell: (row) => values[row] ?? null,
-    text,
-    aside: 2,
-  }];
-}
-
-/** Return the column of what operators allocate themselves, in the unit of the largest. */
-function bytes(key: string, values: Numbers, runs: number, of: string): Column {
-  const shown = (row: number) => (values[row] == null ? null : values[row]! / runs);
-  const fit = bytesUnit(values.map((_, row) => shown(row)));
-  return {
-    key,
-    head: "self",
-    unit: fit.name,
-    about: `Bytes of ${of} that the operator itself allocated, less those that it released`,
-    cell: shown,
-    text: (row) => number(shown(row), fit),
-  };
-}
-
-function counts(key: string, values: Numbers, runs: number): Column {
-  return {
-    key,
-    head: key,
-    about: runs > 1 ? `${key} in each run` : key,
-    cell: (row) => values[row] ?? null,
-    text: (row) => (values[row] == null ? DASH : count(values[row]! / runs)),
-  };
 }
 
 export function largest(columns: Numbers[], runs: number): number {
@@ -284,7 +116,7 @@ export function times(runs: number, all: Numbers, scale?: number) {
       key,
       head,
       unit: fit.name,
-      about: `Time ${about}`,
+      about,
       cell: shown,
       text: (row) => number(shown(row), fit),
       title: (row) => (shown(row) === null ? "not measured" : `${shown(row)!.toFixed(3)} µs`),

@@ -3,14 +3,14 @@
 import type { Numbers, Payload } from "./payload.ts";
 import { findingAt, kernelAt, lineAt, NOTHING, type Selection } from "./selection.ts";
 import type { Order } from "./table.tsx";
-import { kernels, lines, modules, operators, tree, type Source } from "./tables.ts";
+import { lines, source, type Source } from "./tables.ts";
 
 export const TABLES = {
-  lines: { head: "Lines", label: "Lines", source: lines },
-  operators: { head: "Operators", label: "Operators", source: operators },
-  kernels: { head: "Kernels", label: "Kernels, copies and sets", source: kernels },
-  modules: { head: "Modules", label: "Modules", source: modules },
-  tree: { head: "Call tree", label: "Call tree", source: tree },
+  lines: "Lines",
+  operators: "Operators",
+  kernels: "Kernels",
+  modules: "Modules",
+  tree: "Call tree",
 } as const;
 export type TableTab = keyof typeof TABLES;
 export type Tab = TableTab | "timeline" | "findings";
@@ -19,11 +19,11 @@ export type Tab = TableTab | "timeline" | "findings";
 export function tabsOf(payload: Payload): [Tab, string, number | null][] {
   const tabs: [Tab, string, number | null][] = [];
   const { lines, operators, kernels, modules, findings } = payload;
-  if (lines) tabs.push(["lines", TABLES.lines.head, null]);
-  if (operators.of || !kernels.of) tabs.push(["operators", TABLES.operators.head, operators.of]);
-  if (kernels.of) tabs.push(["kernels", TABLES.kernels.head, kernels.of]);
-  if (modules) tabs.push(["modules", TABLES.modules.head, modules.of]);
-  if (payload.tree) tabs.push(["tree", TABLES.tree.head, null]);
+  if (lines) tabs.push(["lines", TABLES.lines, null]);
+  if (operators.of || !kernels.of) tabs.push(["operators", TABLES.operators, operators.of]);
+  if (kernels.of) tabs.push(["kernels", TABLES.kernels, kernels.of]);
+  if (modules) tabs.push(["modules", TABLES.modules, modules.of]);
+  if (payload.tree) tabs.push(["tree", TABLES.tree, null]);
   if (payload.strip?.lanes.length) tabs.push(["timeline", "Timeline", null]);
   tabs.push(["findings", "Findings", findings.of]);
   return tabs;
@@ -35,15 +35,19 @@ export function ordersOf({ operators, kernels, lines, modules, tree }: Payload):
     operators: { key: operators.sort, descending: operators.sort !== "name" },
     kernels: { key: kernels.sort, descending: true },
     modules: { key: modules?.sort ?? "cpu_us", descending: true },
-    tree: { key: tree?.columns.device_us ? "device_us" : "cpu_us", descending: true },
+    tree: { key: tree?.sort ?? "cpu_us", descending: true },
   };
 }
 
 /** Return the column of a table that is in sight however little room there is. */
 export function mainOf(payload: Payload, tab: TableTab): string {
-  if (tab === "tree") return ordersOf(payload).tree.key;
   const { sort } = payload[tab]!;
   return sort === "line" ? (payload.lines!.columns.device_us ? "device_us" : "cpu_us") : sort;
+}
+
+/** Return a table of the payload; sums divided by `runs`. */
+export function tableOf(payload: Payload, tab: TableTab, runs: number): Source {
+  return tab === "lines" ? lines(payload, runs) : source(payload[tab]!, payload.names, runs);
 }
 
 /** Return the findings as what can be filtered. */

@@ -1,4 +1,15 @@
-import type { Finding, Payload } from "../src/payload.ts";
+import type { Finding, Head, Payload } from "../src/payload.ts";
+import type { Source } from "../src/tables.ts";
+import { tableOf, type TableTab } from "../src/tabs.ts";
+import CASES from "./heads.cases.json";
+
+/** Return a table of a profile, with heads as the Python side gives them. */
+export function table(payload: Payload, tab: TableTab, runs: number, of?: keyof typeof CASES): Source {
+  const columns = payload[tab]!.columns as object as Record<string, unknown>;
+  const heads = CASES[of ?? tab] as Head[];
+  payload[tab]!.heads = heads.filter(({ key }) => columns[key]);
+  return tableOf(payload, tab, runs);
+}
 
 /** Return a small profile: `aten::linear` calls `aten::addmm`, which launches twice. */
 export function example(): Payload {
@@ -14,12 +25,13 @@ export function example(): Payload {
     runs: 2,
     complete: true,
     names: ["aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm", "bias", "CUDA 0"],
-    whole: { self_cpu_us: 200, self_device_us: 80 },
     findings: { of: 0, rows: [], none: "Nothing found that holds this code back" },
     lines: null,
     modules: null,
     tree: {
       of: 4,
+      sort: "device_us",
+      heads: [],
       columns: {
         parent: [-1, 0, 1, -1],
         name: [0, 1, 2, 2],
@@ -33,6 +45,7 @@ export function example(): Payload {
     operators: {
       of: 3,
       sort: "self_device_us",
+      heads: [],
       columns: {
         name: [1, 0, 2],
         calls: [2, 2, 4],
@@ -43,11 +56,11 @@ export function example(): Payload {
         spread: null,
         self_bytes: null,
       },
-      bytes_of: null,
     },
     kernels: {
       of: 2,
       sort: "device_us",
+      heads: [],
       columns: {
         name: [3, 4],
         operator: [1, 1],
@@ -112,6 +125,7 @@ export function cell(): Payload {
   one.lines = {
     of: 5,
     sort: "line",
+    heads: [],
     columns: {
       file: [null, null, null, null, 6],
       short: [null, null, null, null, "model.py"],
@@ -130,6 +144,7 @@ export function cell(): Payload {
   one.modules = {
     of: 2,
     sort: "device_us",
+    heads: [],
     columns: {
       module: [8, 9], type: [10, 11], calls: [2, 4], cpu_us: [100, 60], self_device_us: [0, 80],
       device_us: [80, 80], backward_device_us: [null, 8], launches: [4, 4],

@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Payload } from "../src/payload.ts";
 import type { Column } from "../src/table.tsx";
 import { sorted } from "../src/rows.ts";
-import { kernels, lines, modules, operators, type Source } from "../src/tables.ts";
-import { cell, example } from "./example.ts";
+import type { Source } from "../src/tables.ts";
+import { cell, example, table } from "./example.ts";
+
+const kernels = (one: Payload, runs: number) => table(one, "kernels", runs, "kernels of a stream");
+const lines = (one: Payload, runs: number) => table(one, "lines", runs);
+const modules = (one: Payload, runs: number) => table(one, "modules", runs);
+const operators = (one: Payload, runs: number) =>
+  table(one, "operators", runs, one.operators.columns.device_us ? "operators" : "operators without a device");
 
 function shown({ columns, rows }: Source): [string, string[]][] {
   const head = (one: Column) => one.head + (one.unit ? ` ${one.unit}` : "");
@@ -51,7 +58,6 @@ test("bytes, where memory was recorded, are per run and the column to sort by", 
   const one = example();
   one.operators.columns.self_bytes = [5 * 2 ** 20, -(2 ** 20), null];
   one.operators.sort = "self_bytes";
-  one.operators.bytes_of = "CPU";
   const source = operators(one, 2);
   assert.deepEqual(shown(source).at(-1), ["self MiB", ["2.50", "-0.50", "–"]]);
   const by = column(source, one.operators.sort);
@@ -82,7 +88,7 @@ test("devices, streams and how kernels were launched, where there is something t
   Object.assign(one.kernels.columns, {
     device: [6, 5], stream: [7, 20], grid: [7, null], block: [null, 7], occupancy: [12.4, null],
   });
-  const source = kernels(one, 1);
+  const source = table(one, "kernels", 1);
   const columns = Object.fromEntries(shown(source));
   assert.deepEqual(columns.device, ["CUDA 10", "CUDA 0"]);
   assert.deepEqual([0, 1].map(column(source, "device").cell), [10, 0]);
@@ -108,7 +114,7 @@ test("what was not measured is a dash, has no bar, and says so", () => {
   assert.equal(self.cell(1), null);
   assert.equal(self.bar!.share(1), 0);
   assert.equal(self.title!(1), "not measured");
-  assert.equal(column(source, "self_cpu_share").text(1), "–");
+  assert.equal(column(source, "self_cpu_us_share").text(1), "–");
 });
 
 test("a filter of kernels looks at their operators too", () => {
@@ -135,7 +141,9 @@ test("lines in their order, and a line without figures has dashes", () => {
   assert.equal(column(source, "cpu_us").title!(3), "not measured");
   const one = cell();
   Object.assign(one.lines!.columns, { file: null, short: null, device_us: null, launches: null });
-  assert.deepEqual(shown(lines(one, 2)).map(([head]) => head), ["cell", "calls", "CPU \u00b5s"]);
+  assert.deepEqual(shown(table(one, "lines", 2, "lines without a device")).map(([head]) => head), [
+    "cell", "calls", "CPU \u00b5s",
+  ]);
 });
 
 test("bars of CPU and device have one scale in the lines, as they are to be compared", () => {
@@ -181,5 +189,16 @@ test("modules: sums per run, with what is inside and without", () => {
   });
   assert.deepEqual(shown(modules(one, 2)).map(([head]) => head), [
     "module", "type", "calls", "CPU \u00b5s",
+  ]);
+});
+
+test("the call tree: what the calls and all in them took", () => {
+  assert.deepEqual(shown(table(example(), "tree", 2)), [
+    ["call", ["aten::linear", "aten::addmm", "cudaLaunchKernel", "cudaLaunchKernel"]],
+    ["calls", ["1", "1", "2", "0.50"]],
+    ["self CPU µs", ["15.00", "25.00", "60.00", "5.00"]],
+    ["CPU total µs", ["100.00", "85.00", "60.00", "5.00"]],
+    ["self CUDA µs", ["0", "40.00", "0", "0"]],
+    ["CUDA total µs", ["40.00", "40.00", "0", "0"]],
   ]);
 });

@@ -9,9 +9,11 @@ import { cell, example } from "./example.ts";
 test("there are tabs for what there is, and the first opens", () => {
   assert.deepEqual(tabsOf(cell()), [
     ["lines", "Lines", null], ["operators", "Operators", 3], ["kernels", "Kernels", 2],
-    ["modules", "Modules", 2], ["findings", "Findings", 3],
+    ["modules", "Modules", 2], ["tree", "Call tree", null], ["timeline", "Timeline", null],
+    ["findings", "Findings", 3],
   ]);
   const one = example();
+  one.tree = one.strip = null;
   assert.deepEqual(tabsOf(one).map(([tab]) => tab), ["operators", "kernels", "findings"]);
   one.operators.of = 0;
   assert.deepEqual(tabsOf(one).map(([tab]) => tab), ["kernels", "findings"]);
@@ -32,7 +34,7 @@ test("lines stand in the order of the code, other tables by their figures", () =
 });
 
 test("a row of each tab selects itself", () => {
-  for (const tab of ["lines", "operators", "kernels", "modules", "findings"] as const) {
+  for (const tab of ["lines", "operators", "kernels", "modules", "tree", "findings"] as const) {
     const selection = selectedBy(cell(), tab, 1);
     assert.notDeepEqual(selection, NOTHING);
     assert.equal(chosenRow(cell(), tab, selection), 1);

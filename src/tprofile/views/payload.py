@@ -9,7 +9,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from . import findings, lines
+from . import findings, heads, lines
 from .drawing import drawing
 from .figures import details, figures, headline, reason
 from .pack import LABEL, NAME, Names, number, size, table
@@ -92,12 +92,8 @@ def payload(
         "runs": max(len(profile.runs), 1),
         "complete": profile.complete,
         "names": names.shown,
-        "whole": {
-            "self_cpu_us": number(operators["self_cpu_us"].sum()),
-            "self_device_us": number(work),
-        },
         "findings": _findings(profile, int(FINDINGS_BYTES * part), left_out),
-        "lines": _code(profile, names, int(LINES_BYTES * part), left_out),
+        "lines": _code(profile, word, names, int(LINES_BYTES * part), left_out),
     }
 
     def left() -> int:
@@ -110,9 +106,9 @@ def payload(
     result["modules"] = _modules(profile, word, names, room(MODULES_BYTES, 1 / 3), left_out)
     result["tree"] = _tree(profile, word, names, room(TREE_BYTES, 1 / 4), left_out)
     result["operators"] = _operators(
-        operators, sort, bool(len(kernels)), word, names, room(TABLE_BYTES, 1 / 2), left_out
+        operators, sort, work, word, names, room(TABLE_BYTES, 1 / 2), left_out
     )
-    result["kernels"] = _kernels(profile, kernels, word, names, room(TABLE_BYTES), left_out)
+    result["kernels"] = _kernels(profile, kernels, work, word, names, room(TABLE_BYTES), left_out)
     drawn = min(left(), int(TABLE_BYTES * part))
     result["strip"] = drawing(profile, drawn, names, left_out)
     if names.cut:
@@ -198,7 +194,9 @@ def say_findings(kept: int, of: int, whose: str, left_out: list[str]) -> None:
         )
 
 
-def _code(profile: Profile, names: Names, room: int, left_out: list[str]) -> dict[str, Any] | None:
+def _code(
+    profile: Profile, word: str, names: Names, room: int, left_out: list[str]
+) -> dict[str, Any] | None:
     """Return the lines, in the order of the code; None where no more than one ran."""
     if not lines.worth_showing(profile):
         return None
@@ -230,7 +228,7 @@ def _code(profile: Profile, names: Names, room: int, left_out: list[str]) -> dic
     order = frame.index[: len(kept["line"])].argsort(kind="stable").tolist()
     packed["columns"] = {key: values and [values[i] for i in order] for key, values in kept.items()}
     _say("lines", packed, "time", left_out)
-    return packed
+    return {**packed, "heads": heads.lines(_there(packed), word, bool(elsewhere))}
 
 
 def _modules(
@@ -249,7 +247,7 @@ def _modules(
         columns["backward_device_us"] = None
     packed = table(len(frame), sort, columns, {"module", "type"}, names, room)
     _say("modules", packed, column_words(sort, word), left_out)
-    return packed
+    return {**packed, "heads": heads.modules(_there(packed), word)}
 
 
 _MODULE_COLUMNS = (
@@ -288,18 +286,20 @@ def _tree(
     packed["columns"] = {key: [kept[key][i] for i in rows] for key in ("name", *keys)}
     packed["columns"]["parent"] = [place.get(kept["parent"][i], -1) for i in rows]
     say_rows("tree", len(rows), len(frame), f"CPU or {word} time", "Profile", left_out)
-    return {"of": packed["of"], "columns": packed["columns"]}
+    shown = "device_us" if device else "cpu_us"
+    return {**packed, "sort": shown, "heads": heads.tree(_there(packed), word)}
 
 
 def _operators(
     frame: pd.DataFrame,
     sort: str,
-    device: bool,
+    work: float,
     word: str,
     names: Names,
     room: int,
     left_out: list[str],
 ) -> dict[str, Any]:
+    device = not math.isnan(work)
     columns: dict[str, Iterable[Any] | None] = {"name": operator_names(frame)}
     for key in ("calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us"):
         columns[key] = frame[key].tolist() if device or "device" not in key else None
@@ -310,12 +310,14 @@ def _operators(
     packed = table(len(frame), by, columns, {"name"}, names, room)
     _say("operators", packed, column_words(sort, word), left_out)
     of = None if shown not in frame else word if shown == BYTES[0] else "CPU"
-    return {**packed, "bytes_of": of}
+    whole = {"self_cpu_us": number(frame["self_cpu_us"].sum()), "self_device_us": number(work)}
+    return {**packed, "heads": heads.operators(_there(packed), word, whole, of)}
 
 
 def _kernels(
     profile: Profile,
     frame: pd.DataFrame,
+    work: float,
     word: str,
     names: Names,
     room: int,
@@ -330,7 +332,13 @@ def _kernels(
     texts = {"name", "operator", "device", "grid", "block"}
     packed = table(len(frame), "device_us", columns, texts, names, room)
     _say("kernels", packed, f"{word} time", left_out)
-    return packed
+    devices, streams = (len(set(packed["columns"][key])) for key in ("device", "stream"))
+    shown = heads.kernels(_there(packed), word, number(work), devices > 1, streams > 1)
+    return {**packed, "heads": shown}
+
+
+def _there(packed: dict[str, Any]) -> set[str]:
+    return {key for key, values in packed["columns"].items() if values is not None}
 
 
 def _told(values: pd.Series) -> list[float] | None:
