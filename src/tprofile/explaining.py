@@ -21,7 +21,7 @@ _LONGEST = 100
 """Characters of a term that are looked at for near misses."""
 
 _SECTION = re.compile(r"^## ", re.MULTILINE)
-_SEE = re.compile(r"See \[[^.]*\.md\)(?:(?:,| and) \[[^.]*\.md\))*\.")
+_SEE = re.compile(r"See\s\[[^\]]*\]\([^)]*\)\.")
 _LINK = re.compile(r"\[([^\]]*)\]\(([\w-]+)\.md(?:#[\w-]*)?\)")
 
 
