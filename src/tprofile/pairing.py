@@ -34,24 +34,26 @@ def record_pair(
     plain: Session,
     other: Session,
     plan: Plan,
-    check: Callable[[Session, Session], None],
+    check: Callable[[Session, Callable[[], bool]], None],
     profiling: Callable[[], None],
 ) -> tuple[Outcome, Outcome]:
     """Make the runs of both, and return what was recorded of each.
 
-    Both are warmed up, then `check` may run each once more, then unprofiled runs are timed, all in
-    turns; and only then, after a call of `profiling`, are both profiled, the other one first, so
-    that what is left behind is the plain one's. An error of the other variant ends that one alone;
-    one of the plain variant, or an interrupt, ends both.
+    Both are warmed up, then `check` may run each some more, the other one by a call that tells
+    whether it came to its end; then unprofiled runs are timed, all in turns; and only then, after a
+    call of `profiling`, are both profiled, the other one first, so that what is left behind is the
+    plain one's. An error of the other variant ends that one alone; one of the plain variant, or an
+    interrupt, ends both.
     """
     errors: list[BaseException | None] = [None, None]
 
-    def attempt(of_other: Callable[[], None]) -> None:
+    def attempt(of_other: Callable[[], None]) -> bool:
         if errors[1] is None:
             try:
                 of_other()
             except Exception as error:
                 errors[1] = error
+        return errors[1] is None
 
     def goes_on(runs: int = 0) -> bool:
         """Tell whether both are still there, and there is time for more of each, and the rest."""
@@ -62,7 +64,7 @@ def record_pair(
             plain.warm()
             attempt(other.warm)
         if goes_on():
-            attempt(lambda: check(plain, other))
+            check(plain, lambda: attempt(other.check))
         began = time.perf_counter()
         while (
             goes_on()
