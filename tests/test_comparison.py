@@ -232,6 +232,20 @@ def test_long_labels_are_told_once() -> None:
     assert told.count("before the change") == 3
 
 
+def test_findings_in_text_have_their_gain_and_advice() -> None:
+    told = pair("pointwise").text()
+    (at,) = [i for i, line in enumerate(told.split("\n")) if "6 kernels became 1" in line]
+    title, *rest = told.split("\n")[at : at + 6]
+    assert title == "4. 6 kernels became 1 · 658 µs less of the device in each run"
+    assert "   → Fused kernels read and write memory once for what several did." in rest
+
+
+def test_warnings_of_each_are_told_and_those_of_both_once() -> None:
+    both = one(notes=["of both", "of A"]).compare(one(notes=["of both"], label="after"))
+    told = [line for line in both.text().split("\n") if line.startswith("! ")]
+    assert told == ["! of both", "! A: of A"]
+
+
 def test_rows_past_the_limit_are_counted() -> None:
     a = profile(*(work(f"k{i}", 10 * i, 1 + i) for i in range(5)))
     told = a.compare(EMPTY).text(2)

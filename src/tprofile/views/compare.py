@@ -10,9 +10,10 @@ from ..units import DASH, Unit, amount, duration, unit
 from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
-from .words import LINE, count, cut, fit, sentence, visible, width
+from .words import LINE, compared, count, cut, fit, sentence, visible, width
 
 if TYPE_CHECKING:
+    from ..analysis.finding import Finding
     from ..comparison import Comparison
 
 _KERNELS = "Kernels, copies and sets, per run, by difference"
@@ -24,9 +25,8 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
     """Return all that a comparison tells. Names of kernels are whole, on lines of their own."""
     blocks = ["\n".join(wrapped(cut(visible(line), LINE)) for line in _lead(comparison))]
     blocks.append(drawn(figures(comparison)))
-    if comparison.summary.warnings:
-        blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ")
-                                for one in comparison.summary.warnings))  # fmt: skip
+    if notes := warnings(comparison):
+        blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ") for one in notes))
     blocks.append(_findings(comparison))
     blocks.append(_became(comparison, limit))
     operators = operator_table(comparison, limit)
@@ -82,13 +82,39 @@ def figures(comparison: Comparison) -> Table:
     return Table("Per run", ["", a, b, f"{b} / {a}"], "lrrr", rows, 0)
 
 
+def warnings(comparison: Comparison) -> list[str]:
+    """Return what a reader must know to trust the figures: of the comparison, then of each."""
+    own = [one.summary.warnings for one in (comparison.a, comparison.b)]
+    both = [one for one in own[0] if one in own[1]]
+    named = [
+        f"{label}: {one}"
+        for label, notes in zip(labels(comparison), own, strict=True)
+        for one in notes
+        if one not in both
+    ]
+    return [*comparison.summary.warnings, *both, *named]
+
+
+def gain(comparison: Comparison, one: Finding) -> str | None:
+    """Return how much less each run of B takes by what a finding tells of, or None."""
+    if one.gain_us is None:
+        return None
+    what = "" if one.kind == "speed" else " of the device"
+    return f"{compared(one.gain_us, comparison.summary.wall_us_a)} less{what} in each run"
+
+
 def _findings(comparison: Comparison) -> str:
     if not comparison.findings:
         return ""
     lines = ["What it says"]
     for n, one in enumerate(comparison.findings, 1):
-        lines.append(wrapped(f"{n}. {cut(visible(one.title), LINE)}", "   "))
-        lines.append(wrapped(cut(visible(one.evidence), LINE), "   ", "   "))
+        parts = [one.title, gain(comparison, one)]
+        title = " · ".join(cut(visible(part), LINE) for part in parts if part)
+        lines.append(wrapped(f"{n}. {title}", "   "))
+        lines += [
+            wrapped(cut(visible(line), LINE), "   ", "   ")
+            for line in (one.evidence, f"→ {one.advice}")
+        ]
     return "\n".join(lines)
 
 
