@@ -310,6 +310,42 @@ def test_what_cannot_be_compiled_shows_the_eager_profile_and_the_error(
     shown = capsys.readouterr().out
     assert "aten::cos" in shown
     assert "graph_break" in shown
+    # AND the profile says which form it is of, and that the other one failed
+    assert profile.summary.warnings[0].startswith(
+        "the cell failed with torch.compile in warm-up 1 of 2: Unsupported: "
+    )
+    one = shell.user_ns["_tcomparison"]
+    assert kinds(one)[0] == "compile-error"
+    assert "vanished-operators" not in kinds(one)
+
+
+def test_what_is_compiled_but_not_called_is_said_to_be_so(shell: Any) -> None:
+    shell.run_cell(
+        "class Other(nn.Module):\n"
+        "    def forward(self, x): return x + 1\n"
+        "    def twice(self, x): return self.forward(x) * 2\n"
+        "other = Other()"
+    )
+    one = compared(shell, "y = other.twice(x)")
+    assert kinds(one)[0] == "not-compiled"
+    assert one.findings[0].title == "torch compiled nothing: compiled ran as eager did"
+
+
+def test_what_was_compiled_before_says_so(shell: Any) -> None:
+    compared(shell, "y = broken(x)")
+    one = compared(shell, "y = broken(x)")
+    assert (one.compiled.graphs, one.compiled.breaks) == (0, [])
+    (told,) = [found for found in one.findings if found.kind == "compile-time"]
+    assert told.title == "it was compiled before, so what that takes is not known"
+
+
+def test_a_terminal_shows_profile_and_comparison(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shell.run_cell("%%tprofile --compile -w 2 -r 1\ny = pointwise(x)").success
+    shown = capsys.readouterr().out
+    assert shown.count("\nOperators, per run, by self CPU time\n") == 1
+    assert shown.count("\nOperators, per run, by difference in self CPU time\n") == 1
 
 
 def test_an_error_of_the_cell_itself(shell: Any) -> None:

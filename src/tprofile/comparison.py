@@ -107,9 +107,13 @@ class Comparison:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
+        ended = [one.trace.recorded.stopped for one in (self.a, self.b)]
         return tuple(
-            outcomes(self.labels, self.summary, self.operators, self.replaced, self.compiled)
-        )
+            outcomes(
+                self.labels, self.summary, self.operators, self.replaced, self.compiled,
+                None if ended[0] else ended[1], self.b.complete,
+            )
+        )  # fmt: skip
 
     @property
     def findings(self) -> list[Finding]:

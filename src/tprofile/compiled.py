@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import torch
 
 from .errors import TprofileError
@@ -282,14 +281,13 @@ def compared(
     if not found.tensors or found.unchecked is not None or not (found.unlike or found.absolute):
         return found
     if repeated.unlike or repeated.absolute:
-        return msgspec.structs.replace(
-            found,
+        return found.but(
             unchecked="two runs of the cell as it is differ too, from the same random state "
             f"({_in_short(repeated)}), as compiled code does from them ({_in_short(found)})",
         )
     if drawn:
         reason = "the cell draws random numbers, and compiled code draws others"
-        return msgspec.structs.replace(found, unchecked=reason)
+        return found.but(unchecked=reason)
     return found
 
 
@@ -330,7 +328,7 @@ def _compared(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]
     if unread is None or unlike:
         return found
     others = "others are equal" if not absolute else f"others differ {_in_short(found)}"
-    return msgspec.structs.replace(found, unchecked=f"{unread}; the {others}")
+    return found.but(unchecked=f"{unread}; the {others}")
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float] | str:

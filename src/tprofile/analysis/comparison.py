@@ -104,7 +104,8 @@ def _joined(
             told = table[column].reindex(names).to_numpy(float)
             # A row that one of them lacks took no time in it, where such time was measured.
             told_of_device = of_device or _DEVICE(column)
-            measured = found.work.any() or not told_of_device
+            stopped = not found.runs.complete and not len(found.runs)
+            measured = found.work.any() or not (told_of_device or stopped)
             frame[f"{column}_{side}"] = np.nan_to_num(told) if measured else np.nan
     sums = [sum(frame[f"{column}_{side}"] for column in leading) for side in "ab"]
     frame["delta_us"] = sums[1] - sums[0]
@@ -126,7 +127,7 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
     """Return the figures of two profiles, and whether their walls differ by more than noise."""
     (one, first), (other, second) = a, b
     warnings = []
-    if first.wall_source != second.wall_source:
+    if None not in (first.wall_us, second.wall_us) and first.wall_source != second.wall_source:
         warnings.append(
             "one wall is of unprofiled runs and the other of profiled ones, so their ratio is none "
             "of the code"
@@ -136,10 +137,13 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
             f"the devices differ: {', '.join(first.device_names)} and "
             f"{', '.join(second.device_names)}"
         )
-    if not (one.runs.complete and other.runs.complete):
+    if stopped := [found for found in (one, other) if not found.runs.complete]:
         warnings.append(
             "a profiled run was stopped by an error, so the tables compare a part of it with whole "
             "runs"
+            if all(len(found.runs) for found in stopped)
+            else "an error came before the first profiled run of one of them, so the tables have "
+            "nothing of it"
         )
     torches = [found.trace.recorded.torch for found in (one, other)]
     if None not in torches and torches[0] != torches[1]:

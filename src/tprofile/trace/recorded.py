@@ -54,6 +54,10 @@ class Results(Struct, frozen=True, kw_only=True):
     unchecked: str | None = None
     """Why nothing, or not all, can be said."""
 
+    def but(self, **known: Any) -> Results:
+        """Return the same with some fields replaced."""
+        return msgspec.structs.replace(self, **known)
+
 
 class Compiled(Struct, frozen=True, kw_only=True):
     """What is known of the variant of a cell that torch.compile made."""
