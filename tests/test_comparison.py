@@ -18,6 +18,7 @@ from tprofile.analysis import replacement
 PAIRS = ["pointwise", "mlp", "geglu", "ln_gelu", "two_breaks", "reduce", "gpt2", "recompiles"]
 RUN = "tprofile::run"
 SLOW, FAST = [0.0009, 0.001, 0.001, 0.001, 0.0011], [0.00045, 0.0005, 0.0005, 0.0005, 0.00055]
+WIDE = [0.005, 0.0062, 0.01, 0.0138, 0.015]
 
 
 def one(us: float = 10, name: str = "k", runs: int = 1, **told: Any) -> tprofile.Profile:
@@ -113,8 +114,13 @@ def test_nothing_beside_nothing_is_empty() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "differs"),
-    [(SLOW, FAST, True), (SLOW, [s * 0.95 for s in SLOW], False), (SLOW[:4], FAST, None)],
-)
+    [
+        (SLOW, FAST, True), (SLOW, [s * 0.95 for s in SLOW], False), (SLOW[:4], FAST, None),
+        # Ten times as long, and scattered by 0.37 of it: whichever is A
+        (SLOW, WIDE, True),
+        (WIDE, SLOW, True),
+    ],
+)  # fmt: skip
 def test_a_difference_is_one_beyond_noise(
     before: list[float], after: list[float], differs: bool | None
 ) -> None:

@@ -152,6 +152,7 @@ def test_new_shapes_until_torch_gives_up(shell: Any) -> None:
     assert one.compiled.results.unchecked == (
         "the cell may take its inputs from sizes, and so others in each run"
     )
+    assert 0 < one.compiled.timed_recompiles < len(one.compiled.recompiles)
     if len(one.compiled.recompiles) >= 8:
         assert one.compiled.given_up == ["doubled (recompile_limit is 8)"]
         assert "recompile-limit" in kinds(one)
@@ -362,6 +363,13 @@ def test_what_ends_a_run_of_the_compiled_form_leaves_the_names(shell: Any, raise
     assert type(result.error_in_exec).__name__ == raised
     plain = shell.user_ns["doubled"]
     assert [one is plain for one in seen[:4]] == [True, False, True, False]
+    during = "compiled: warm-up 2 of 2"
+    ended = [
+        one.trace.recorded.stopped
+        for one in (shell.user_ns["_tcomparison"].a, shell.user_ns["_tcomparison"].b)
+    ]
+    assert ended[raised == "ValueError"].during == during
+    assert ended[raised != "ValueError"] is None
     # AND an interrupt ends all, an error of the compiled form that one alone.
     assert (len(seen) == 4) == (raised == "KeyboardInterrupt")
 

@@ -145,6 +145,19 @@ def test_recompiles_tell_when_and_why() -> None:
     assert told.title == "compiled again 6 times, 1 of them while profiled"
     assert told.evidence == "f: a; f: b; f: c; d and 1 more."
     assert told.where == "f"
+    assert told.advice == (
+        "Keep what the reason names the same from call to call, or make it a tensor."
+    )
+    # AND of sizes it says how one compilation serves them all; what was timed has it in its wall
+    sizes = compiled(FAST, recompiles=["f: tensor 'x' size mismatch"] * 3, timed_recompiles=2)
+    told = said(one(SLOW).compare(sizes), "recompiles")
+    assert (
+        told.title == "compiled again 3 times, 2 of them while timed, none of them while profiled"
+    )
+    assert told.evidence == (
+        "f: tensor 'x' size mismatch. The wall of those runs has compiling in it."
+    )
+    assert told.advice.startswith("torch.compile(..., dynamic=True)")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def record_compiled(
     checked: list[Results] = []
     made = 0
     heard = early
+    warm: int | None = None
 
     def as_variant(compiled: bool) -> Around:
         @contextlib.contextmanager
@@ -66,6 +67,11 @@ def record_compiled(
         return variant
 
     def check(plain: Session, other: Callable[[], bool]) -> None:
+        nonlocal warm
+        look(plain, other)
+        warm = len(early.recompiles)
+
+    def look(plain: Session, other: Callable[[], bool]) -> None:
         if taken := _iterators(namespace, changing):
             told = ", ".join(taken)
             reason = f"the cell may take its inputs from {told}, and so others in each run"
@@ -111,6 +117,7 @@ def record_compiled(
         graphs=made,
         breaks=early.breaks,
         recompiles=early.recompiles,
+        timed_recompiles=0 if warm is None else len(early.recompiles) - warm,
         late_recompiles=late.recompiles,
         given_up=list(dict.fromkeys([*early.given_up, *late.given_up])),
         results=checked[0] if checked else None,

@@ -53,6 +53,10 @@ def record_pair(
                 of_other()
             except Exception as error:
                 errors[1] = error
+            except BaseException:
+                # It ends the plain one too, but came here.
+                plain.doing = other.doing
+                raise
         return errors[1] is None
 
     def goes_on(runs: int = 0) -> bool:

@@ -142,8 +142,8 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
             "a profiled run was stopped by an error, so the tables compare a part of it with whole "
             "runs"
             if all(len(found.runs) for found in stopped)
-            else "an error came before the first profiled run of one of them, so the tables have "
-            "nothing of it"
+            else "an error came before the first profiled run of "
+            + ("either" if len(stopped) == 2 else "one of them, so the tables have nothing of it")
         )
     torches = [found.trace.recorded.torch for found in (one, other)]
     if None not in torches and torches[0] != torches[1]:
@@ -165,7 +165,10 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
         wall_us_b=second.wall_us,
         wall_ratio=ratio,
         wall_error=error,
-        differs=None if error is None or ratio is None else abs(ratio - 1) > _SURE * error,
+        # By the logarithm: so it is the same with A and B changed over.
+        differs=None
+        if error is None or ratio is None
+        else abs(math.log(ratio)) > _SURE * error / ratio,
         loop_us_a=loops[0],
         loop_us_b=loops[1],
         loop_ratio=loops[1] / loops[0] if loops[0] and loops[1] else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pandas as pd
 
@@ -20,6 +21,10 @@ _NAMED = 4
 
 _COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
 """How the names of the rows begin that torch.compile's code leaves."""
+
+_SIZE = re.compile("size|shape|rank|stride").search
+_SIZES = "torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few fixed sizes."
+_STEADY = "Keep what the reason names the same from call to call, or make it a tensor."
 
 _OTHER = 0.2
 """The part of its time by which a kernel of one code and equal inputs does not differ."""
@@ -208,14 +213,14 @@ def _given_up(compiled: Compiled) -> list[Finding]:
     if not compiled.given_up:
         return []
     names = listed(compiled.given_up)
+    advice = _SIZES if any(map(_SIZE, compiled.recompiles)) else _STEADY
     return [
         Finding(
             kind="recompile-limit",
             title="torch gave up compiling, and ran code as it is",
-            evidence=f"It had compiled {names} as often as it may, each time for other inputs: "
+            evidence=f"It had compiled {names} as often as it may, each time for another reason: "
             "later runs are of the code as it was, whatever the label says.",
-            advice="Let one compilation serve them all: torch.compile(..., dynamic=True), "
-            "torch._dynamo.mark_dynamic(x, 0), or a few fixed sizes.",
+            advice=f"Let one compilation serve them all. {advice}",
             gain_us=None,
             where=names,
         )
@@ -234,7 +239,7 @@ def _sentence(told: str) -> str:
 def _recompiles(compiled: Compiled) -> list[Finding]:
     if not compiled.recompiles and not compiled.late_recompiles:
         return []
-    late = len(compiled.late_recompiles)
+    timed, late = compiled.timed_recompiles, len(compiled.late_recompiles)
     n = len(compiled.recompiles) + late
     reasons = list(dict.fromkeys([*compiled.late_recompiles, *compiled.recompiles]))
     more = f" and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
@@ -242,10 +247,11 @@ def _recompiles(compiled: Compiled) -> list[Finding]:
         Finding(
             kind="recompiles",
             title=f"compiled again {n} time{'s' * (n != 1)}"
+            + (f", {timed} of them while timed" if timed else "")
             + (f", {late} of them while profiled" if late else ", none of them while profiled"),
-            evidence=_sentence("; ".join(reasons[:_NAMED]) + more),
-            advice="torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few "
-            "fixed sizes.",
+            evidence=_sentence("; ".join(reasons[:_NAMED]) + more)
+            + (" The wall of those runs has compiling in it." if timed else ""),
+            advice=_SIZES if any(map(_SIZE, reasons)) else _STEADY,
             gain_us=None,
             where=reasons[0].partition(":")[0],
         )

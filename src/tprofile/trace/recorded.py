@@ -71,6 +71,8 @@ class Compiled(Struct, frozen=True, kw_only=True):
     breaks: list[Break] = []
     recompiles: list[str] = []
     """Why code was compiled once more, in the unprofiled runs."""
+    timed_recompiles: _Count = 0
+    """How many of those were in runs whose time was taken, after the warm-up."""
     late_recompiles: list[str] = []
     """The same in the profiled runs."""
     given_up: list[str] = []
