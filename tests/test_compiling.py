@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import itertools
+import types
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import tprofile
-from tprofile import compiled
+from tprofile import compiled, pairing
 from tprofile.trace.recorded import Results
 
 # torch's own compiler uses what torch advises against.
@@ -338,6 +339,21 @@ def test_what_was_compiled_before_says_so(shell: Any) -> None:
     assert (one.compiled.graphs, one.compiled.breaks) == (0, [])
     (told,) = [found for found in one.findings if found.kind == "compile-time"]
     assert told.title == "it was compiled before, so what that takes is not known"
+
+
+@pytest.mark.parametrize(
+    ("plain", "other", "resets", "runs"),
+    [
+        ([0.01], [0.005], False, 5), ([1e-6], [1e-7], False, 200), ([0.001], [0.9], False, 2),
+        ([0.001, 0.001, 0.001], [0.01], False, 5),
+        ([0.001], [1.1], False, 0), ([0.01], [0.01], True, 0), ([0.01], [], False, 0),
+    ],
+)  # fmt: skip
+def test_so_many_runs_are_made_in_a_row(
+    plain: list[float], other: list[float], resets: bool, runs: int
+) -> None:
+    sides = [types.SimpleNamespace(timed_s=s, resets=resets) for s in (plain, other)]
+    assert pairing._in_a_row(*cast(Any, sides)) == runs
 
 
 def test_a_terminal_shows_profile_and_comparison(

@@ -16,9 +16,9 @@ _PAIRS = range(5, 51)
 _TIMED_S = 0.5
 """Seconds after which no more runs than the fewest are timed."""
 
-_LOOPS, _LOOP_S, _LOOP_MOST = 5, 0.05, 200
-"""How often runs are made in a row, about how many seconds they take, and how many there are at
-most."""
+_LOOPS, _LOOP_S, _LOOP_MOST, _LOOP_LONGEST_S = 5, 0.05, 200, 1.0
+"""How often runs are made in a row, about how many seconds they take, how many there are at most,
+and how long a run may take: of a longer one, the wait at its end is a small part."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,10 @@ def record_pair(
 
 
 def _in_a_row(plain: Session, other: Session) -> int:
-    """Return how many runs to make in a row: 0 where each has to be reset before it."""
+    """Return how many runs to make in a row: 0 where each has to be reset before it, or is long."""
     if plain.resets or not plain.timed_s or not other.timed_s:
         return 0
-    longer = statistics.median([*plain.timed_s, *other.timed_s])
+    longer = max(statistics.median(one.timed_s) for one in (plain, other))
+    if longer > _LOOP_LONGEST_S:
+        return 0
     return max(2, min(round(_LOOP_S / max(longer, 1e-9)), _LOOP_MOST))
