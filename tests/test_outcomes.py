@@ -67,7 +67,10 @@ def test_no_difference_is_made_of_noise() -> None:
 
 def test_few_runs_tell_nothing_of_noise() -> None:
     told = said(one(SLOW[:4]).compare(one(FAST)), "speed")
-    assert told.evidence == "A run takes 1.00 ms and 500 µs; how much runs scatter is not known."
+    assert told.evidence == (
+        "A run takes 1.00 ms and 500 µs; how much runs scatter is not known, which takes five "
+        "unprofiled runs of each."
+    )
     equal = said(one([0.001]).compare(one([0.001])), "speed")
     assert equal.title == "B is as fast as A"
 

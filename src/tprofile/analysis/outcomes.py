@@ -120,7 +120,7 @@ def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
     if figures.differs is False:
         title = f"no difference between {labels[0]} and {labels[1]} beyond noise"
     noise = (
-        "; how much runs scatter is not known"
+        "; how much runs scatter is not known, which takes five unprofiled runs of each"
         if figures.wall_error is None
         else f"; the ratio is {ratio:.3f} ±{figures.wall_error:.3f} (standard error)"
     )
