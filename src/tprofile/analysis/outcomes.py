@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from ..trace.recorded import Break, Compiled, Results, Stopped
-from ..units import duration
+from ..units import duration, times
 from .comparison import Difference
 from .doubts import short
 from .finding import Finding
@@ -114,9 +114,9 @@ def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
     a, b, ratio = figures.wall_us_a, figures.wall_us_b, figures.wall_ratio
     if a is None or b is None or ratio is None:
         return []
-    times = f"{1 / ratio:.2f}" if ratio < 1 else f"{ratio:.2f}"
-    how = "as fast as" if times == "1.00" else ("faster than" if ratio < 1 else "slower than")
-    title = f"{labels[1]} is {'' if how == 'as fast as' else times + ' times '}{how} {labels[0]}"
+    factor = times(1 / ratio if ratio < 1 else ratio)
+    how = "as fast as" if factor == "1.00" else ("faster than" if ratio < 1 else "slower than")
+    title = f"{labels[1]} is {'' if how == 'as fast as' else factor + ' times '}{how} {labels[0]}"
     if figures.differs is False:
         title = f"no difference between {labels[0]} and {labels[1]} beyond noise"
     noise = (
@@ -142,7 +142,7 @@ def _loop(labels: tuple[str, str], figures: Difference) -> str:
         return ""
     return (
         f" Many in a row, with one wait for the device after them all, take {duration(a)} and "
-        f"{duration(b)} each: {labels[1]} takes {ratio:.2f} times as long."
+        f"{duration(b)} each: {labels[1]} takes {times(ratio)} times as long."
     )
 
 

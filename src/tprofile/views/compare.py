@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..units import DASH, Unit, amount, duration, unit
+from ..units import DASH, Unit, amount, duration, times, unit
 from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
@@ -74,7 +74,7 @@ def figures(comparison: Comparison) -> Table:
         before, after = getattr(told, f"{name}_a"), getattr(told, f"{name}_b")
         if before is None and after is None:
             continue
-        ratio = f"{after / before:.2f}×" if before and after is not None else DASH
+        ratio = f"{times(after / before)}×" if before and after is not None else DASH
         if name == "wall_us" and told.wall_ratio is None:
             ratio = DASH
         shown = [DASH if one is None else put(one) for one in (before, after)]
@@ -132,9 +132,9 @@ def _became(comparison: Comparison, limit: int | None) -> str:
     scale = unit([*frame["device_us_a"], *frame["device_us_b"]])
     lines = [f"What became of the kernels of {a} in {b}, in one run"]
     for row in frame.head(limit or len(frame)).itertuples():
-        times = f" · {row.times} times" if row.times > 1 else ""
+        often = f" · {row.times} times" if row.times > 1 else ""
         lines.append(
-            f"{row.change}{times} · {scale.number(row.device_us_a)} → "
+            f"{row.change}{often} · {scale.number(row.device_us_a)} → "
             f"{scale.number(row.device_us_b)} {scale.name}"
         )
         lines += [
@@ -211,7 +211,7 @@ def _sides(
         [scale.number(v) for v in before],
         [scale.number(v) for v in after],
         [_signed(scale, v) for v in frame["delta_us"] / runs],
-        ["new" if not n else "gone" if not m else f"{r:.2f}×" if r == r else DASH
+        ["new" if not n else "gone" if not m else f"{times(r)}×" if r == r else DASH
          for n, m, r in zip(frame["calls_a"], frame["calls_b"], frame["ratio"], strict=True)],
     ]  # fmt: skip
 
