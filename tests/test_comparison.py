@@ -246,6 +246,13 @@ def test_findings_in_text_have_their_gain_and_advice() -> None:
     assert "   → Fused kernels read and write memory once for what several did." in rest
 
 
+def test_a_difference_too_small_to_print_has_its_sign() -> None:
+    a = profile(work("long", 0, 5000), work("less", 6000, 1), work("more", 7000, 0.5))
+    b = profile(work("long", 0, 5000), work("less", 6000, 0.5), work("more", 7000, 1))
+    told = [line.split()[4:7] for line in a.compare(b).text().split("\n") if "0.01" in line]
+    assert told == [[">−0.01", "0.50×", "less"], ["<+0.01", "2.00×", "more"]]
+
+
 def test_warnings_of_each_are_told_and_those_of_both_once() -> None:
     both = one(notes=["of both", "of A"]).compare(one(notes=["of both"], label="after"))
     told = [line for line in both.text().split("\n") if line.startswith("! ")]

@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -418,6 +419,13 @@ def test_a_label_and_what_it_is_compared_with(shell: Any) -> None:
     calls = one.operators.set_index("name")[["calls_a", "calls_b"]]
     assert calls.loc["aten::gelu"].tolist() == [1, 0]
     assert calls.loc["aten::mul"].tolist() == [1, 1]
+
+
+def test_a_file_of_text_has_the_comparison_too(shell: Any, tmp_path: Path) -> None:
+    file = tmp_path / "told.txt"
+    one = compared(shell, "y = pointwise(x)", f"-T {file}")
+    both = f"{one.a.text(limit=None)}\n\n{one.text(None)}\n"
+    assert file.read_text(encoding="utf-8") == both
 
 
 def test_a_label_that_nobody_gave(shell: Any) -> None:

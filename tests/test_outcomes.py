@@ -199,7 +199,7 @@ def test_of_code_that_was_compiled_before_no_compile_time_is_told() -> None:
     assert told.title == "it was compiled before, so what that takes is not known"
     assert told.evidence == (
         "torch had compiled code of f in this process. It tells of graph breaks while it compiles, "
-        "so there are none here."
+        "so they are not known either."
     )
 
 

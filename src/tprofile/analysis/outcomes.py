@@ -268,7 +268,7 @@ def _compile_time(figures: Difference, compiled: Compiled) -> list[Finding]:
                 kind="compile-time",
                 title="it was compiled before, so what that takes is not known",
                 evidence=f"torch had compiled code of {names} in this process. It tells of graph "
-                "breaks while it compiles, so there are none here.",
+                "breaks while it compiles, so they are not known either.",
                 advice="torch._dynamo.reset() ahead of the cell forgets all compiled code.",
                 gain_us=None,
                 where=names,

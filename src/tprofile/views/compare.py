@@ -218,4 +218,6 @@ def _sides(
 
 def _signed(scale: Unit, value: float) -> str:
     told = scale.number(value)
-    return f"+{told}" if value > 0 else told.replace("-", "−")
+    if value > 0:
+        return f"<+{told[1:]}" if told.startswith("<") else f"+{told}"
+    return told.replace("-", "−")
