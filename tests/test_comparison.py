@@ -148,6 +148,11 @@ def test_what_makes_a_comparison_doubtful_is_said() -> None:
         "the versions of torch differ: 2.11 and 2.13",
     )
     assert told.wall_ratio is told.wall_error is told.differs is None
+    alone = (
+        "one of them has work of a device in its record and the other none: there is nothing to "
+    )
+    assert one().compare(CPU).summary.warnings == (alone + "compare that with",)
+    assert CPU.compare(CPU).summary.warnings == EMPTY.compare(one()).summary.warnings == ()
     assert a.compare(a).summary.warnings == ()
 
 

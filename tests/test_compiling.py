@@ -41,6 +41,7 @@ def only_eager(x):
 net = nn.Sequential(nn.Linear(64, 64), nn.ReLU())
 class Net(nn.Module):
     def forward(self, x): return x + 1
+layers = nn.ModuleList([nn.Linear(64, 64)])
 plus = functools.partial(torch.add, 1)
 many = [torch.randn(8 + n, 4) for n in range(400)]
 """
@@ -395,6 +396,7 @@ def test_what_ends_a_run_of_the_compiled_form_leaves_the_names(shell: Any, raise
     ("cell", "options", "told"),
     [
         ("y = x * 2", "", "nothing here can be compiled"),
+        ("y = layers[0](x)", "", "nothing here can be compiled"),
         ("doubled(x)", "--compile-names nowhere", "'nowhere' cannot be compiled: it is no name"),
         ("y = doubled(x)", "--compile-names x", "'x' cannot be compiled: it is nothing to call"),
         ("y = Net()(x)", "--compile-names Net", "'Net' cannot be compiled: it is a class"),

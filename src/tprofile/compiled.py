@@ -75,7 +75,8 @@ def variants(
 
 def _compilable(value: object) -> bool:
     if isinstance(value, torch.nn.Module):
-        return True
+        # A list of modules is none that can be called.
+        return type(value).forward is not torch.nn.Module.forward or "forward" in vars(value)
     if isinstance(value, functools.partial):
         return isinstance(value.func, types.BuiltinFunctionType) or _compilable(value.func)
     if not isinstance(value, types.FunctionType | types.MethodType):

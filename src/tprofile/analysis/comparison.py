@@ -137,6 +137,12 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
             f"the devices differ: {', '.join(first.device_names)} and "
             f"{', '.join(second.device_names)}"
         )
+    recorded = [found for found in (one, other) if len(found.runs) and found.runs.complete]
+    if len(recorded) == 2 and one.work.any() != other.work.any():
+        warnings.append(
+            "one of them has work of a device in its record and the other none: there is nothing "
+            "to compare that with"
+        )
     if stopped := [found for found in (one, other) if not found.runs.complete]:
         warnings.append(
             "a profiled run was stopped by an error, so the tables compare a part of it with whole "

@@ -53,8 +53,8 @@ def _heads(comparison: Comparison) -> tuple[str, str]:
 
 def labels(comparison: Comparison) -> tuple[str, str]:
     """Return what the two are called, as it can be shown."""
-    a, b = comparison.labels
-    return cut(a, LABEL), cut(b, LABEL)
+    a, b = (cut(one, LABEL) for one in comparison.labels)
+    return ("A", "B") if a == b else (a, b)
 
 
 def figures(comparison: Comparison) -> Table:
