@@ -372,6 +372,21 @@ def test_an_error_of_the_cell_itself(shell: Any) -> None:
     assert isinstance(result.error_in_exec, ValueError)
 
 
+def test_an_error_that_cannot_be_read_has_its_kind_alone(shell: Any) -> None:
+    shell.run_cell(
+        "class Mute(Exception):\n"
+        "    def __str__(self): raise RuntimeError\n"
+        "def is_compiled(f): return hasattr(f, '_torchdynamo_orig_callable')"
+    )
+    text = "y = doubled(x)\nif is_compiled(doubled): raise Mute"
+    result = shell.run_cell(f"%%tprofile --compile {FAST} --compile-names doubled\n{text}")
+    assert type(result.error_in_exec).__name__ == "Mute"
+    assert shell.user_ns["_tprofile"].summary.warnings[0] == (
+        "the cell failed with torch.compile in warm-up 1 of 2: Mute. What is here is of the cell "
+        "as it is"
+    )
+
+
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "ValueError"])
 def test_what_ends_a_run_of_the_compiled_form_leaves_the_names(shell: Any, raised: str) -> None:
     # GIVEN a cell that fails in its fourth run, the second of the compiled form

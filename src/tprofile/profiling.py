@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
@@ -139,7 +140,10 @@ def compile_runs(
 
 def _failed(trace: Trace, error: BaseException) -> str:
     """Return a sentence on the error that ended the runs of compiled code."""
-    said = str(error).strip().partition("\n")[0]
+    said = ""
+    with contextlib.suppress(Exception):
+        # The error is the user's, and so is what it does when it is to be read.
+        said = str(error).strip().partition("\n")[0][:300]
     stopped = trace.recorded.stopped
     during = "" if stopped is None else f" in {stopped.during.rpartition(': ')[2]}"
     return (
