@@ -105,6 +105,15 @@ def test_a_module_of_the_notebook(shell: Any) -> None:
     assert "Torch-Compiled Region: 0/0" not in set(one.a.operators["name"])
 
 
+def test_a_module_and_a_function_are_left_as_they_were(shell: Any) -> None:
+    parts = {name: shell.user_ns[name] for name in ("net", "doubled")}
+    before = {name: dict(vars(part)) for name, part in parts.items()}
+    one = compared(shell, "y = net(doubled(x))")
+    assert one.compiled.names == ["net", "doubled"]
+    assert one.compiled.graphs == 2
+    assert {name: dict(vars(part)) for name, part in parts.items()} == before
+
+
 def test_a_function_with_some_of_its_arguments(shell: Any) -> None:
     one = compared(shell, "y = plus(x)")
     assert (one.compiled.names, one.compiled.graphs) == (["plus"], 1)

@@ -97,9 +97,20 @@ def _variant(name: str, value: Any, options: Mapping[str, Any]) -> Variant:
     if original is not None:
         return Variant(name, original, value, already=True)
     try:
-        return Variant(name, value, torch.compile(value, **options), already=False)
+        return Variant(name, value, _compiled(value, options), already=False)
     except Exception as error:
         raise TprofileError(f"torch does not compile {name!r} so: {error}") from error
+
+
+def _compiled(value: Any, options: Mapping[str, Any]) -> Any:
+    if not isinstance(value, torch.nn.Module):
+        return torch.compile(value, **options)
+    before = set(vars(value))
+    made = torch.compile(value, **options)
+    # What torch marks its own wrapper with, that hands on to the module, where it would stay.
+    for mark in vars(value).keys() - before:
+        object.__setattr__(made, mark, vars(value).pop(mark))
+    return made
 
 
 @contextlib.contextmanager
