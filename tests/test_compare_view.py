@@ -195,6 +195,13 @@ def test_labels_differ_whatever_they_are() -> None:
     assert made({"label": None}, {"label": "x"}).labels == ("A", "x")
 
 
+def test_labels_that_are_cut_to_the_same_are_letters() -> None:
+    x = "x" * 100
+    assert compare_payload(made({"label": f"{x}1{x}"}, {"label": f"{x}2{x}"}))["labels"] == [
+        "A", "B",
+    ]  # fmt: skip
+
+
 def test_too_many_kernels_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tprofile.analysis.replacement._MOST", 1)
     shown = compare_payload(pair())["became"]

@@ -18,6 +18,7 @@ from tprofile.analysis import replacement
 PAIRS = ["pointwise", "mlp", "geglu", "ln_gelu", "two_breaks", "reduce", "gpt2", "recompiles"]
 RUN = "tprofile::run"
 SLOW, FAST = [0.0009, 0.001, 0.001, 0.001, 0.0011], [0.00045, 0.0005, 0.0005, 0.0005, 0.00055]
+WIDE = [0.005, 0.0062, 0.01, 0.0138, 0.015]
 
 
 def one(us: float = 10, name: str = "k", runs: int = 1, **told: Any) -> tprofile.Profile:
@@ -113,8 +114,13 @@ def test_nothing_beside_nothing_is_empty() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "differs"),
-    [(SLOW, FAST, True), (SLOW, [s * 0.95 for s in SLOW], False), (SLOW[:4], FAST, None)],
-)
+    [
+        (SLOW, FAST, True), (SLOW, [s * 0.95 for s in SLOW], False), (SLOW[:4], FAST, None),
+        # Ten times as long, and scattered by 0.37 of it: whichever is A
+        (SLOW, WIDE, True),
+        (WIDE, SLOW, True),
+    ],
+)  # fmt: skip
 def test_a_difference_is_one_beyond_noise(
     before: list[float], after: list[float], differs: bool | None
 ) -> None:
@@ -142,6 +148,11 @@ def test_what_makes_a_comparison_doubtful_is_said() -> None:
         "the versions of torch differ: 2.11 and 2.13",
     )
     assert told.wall_ratio is told.wall_error is told.differs is None
+    alone = (
+        "one of them has work of a device in its record and the other none: there is nothing to "
+    )
+    assert one().compare(CPU).summary.warnings == (alone + "compare that with",)
+    assert CPU.compare(CPU).summary.warnings == EMPTY.compare(one()).summary.warnings == ()
     assert a.compare(a).summary.warnings == ()
 
 
@@ -230,6 +241,27 @@ def test_long_labels_are_told_once() -> None:
     assert "A is before the change\nB is b\n" in told
     # THEN once, beside what the finding says of it, here and at the top
     assert told.count("before the change") == 3
+
+
+def test_findings_in_text_have_their_gain_and_advice() -> None:
+    told = pair("pointwise").text()
+    (at,) = [i for i, line in enumerate(told.split("\n")) if "6 kernels became 1" in line]
+    title, *rest = told.split("\n")[at : at + 6]
+    assert title == "4. 6 kernels became 1 · 658 µs less of the device in each run"
+    assert "   → Fused kernels read and write memory once for what several did." in rest
+
+
+def test_a_difference_too_small_to_print_has_its_sign() -> None:
+    a = profile(work("long", 0, 5000), work("less", 6000, 1), work("more", 7000, 0.5))
+    b = profile(work("long", 0, 5000), work("less", 6000, 0.5), work("more", 7000, 1))
+    told = [line.split()[4:7] for line in a.compare(b).text().split("\n") if "0.01" in line]
+    assert told == [[">−0.01", "0.50×", "less"], ["<+0.01", "2.00×", "more"]]
+
+
+def test_warnings_of_each_are_told_and_those_of_both_once() -> None:
+    both = one(notes=["of both", "of A"]).compare(one(notes=["of both"], label="after"))
+    told = [line for line in both.text().split("\n") if line.startswith("! ")]
+    assert told == ["! of both", "! A: of A"]
 
 
 def test_rows_past_the_limit_are_counted() -> None:

@@ -13,15 +13,26 @@ SLOW, FAST = [0.0009, 0.001, 0.001, 0.001, 0.0011], [0.00045, 0.0005, 0.0005, 0.
 EQUAL = {"tensors": 2, "absolute": 0.0, "relative": 0.0, "where": "y"}
 
 
-def one(walls: list[float], kernel: str = "k", **told: Any) -> tprofile.Profile:
+def one(
+    walls: list[float], kernel: str = "k", code: str = "aten::mm", **told: Any
+) -> tprofile.Profile:
     return profile(
-        op("aten::mm", 0, 50, 1), call("cudaLaunchKernel", 5, 5, 1, 1), work(kernel, 20, 10, 1, 1),
+        op(code, 0, 50, 1), call("cudaLaunchKernel", 5, 5, 1, 1), work(kernel, 20, 10, 1, 1),
         recorded={"unprofiled_s": walls, **told},
     )  # fmt: skip
 
 
-def compiled(walls: list[float], kernel: str = "k", **told: Any) -> tprofile.Profile:
-    return one(walls, kernel, label="compiled", compiled={"names": ["f"], **told})
+def compiled(
+    walls: list[float],
+    kernel: str = "k",
+    code: str = "Torch-Compiled Region: 0/0",
+    warmup_s: tuple[float, ...] = (),
+    stopped: dict[str, str] | None = None,
+    **told: Any,
+) -> tprofile.Profile:
+    made = {"names": ["f"], "graphs": 1, **told}
+    ended = {} if stopped is None else {"stopped": stopped, "profiled": 0}
+    return one(walls, kernel, code, warmup_s=warmup_s, label="compiled", compiled=made, **ended)
 
 
 def pair(name: str) -> tprofile.Comparison:
@@ -56,7 +67,10 @@ def test_no_difference_is_made_of_noise() -> None:
 
 def test_few_runs_tell_nothing_of_noise() -> None:
     told = said(one(SLOW[:4]).compare(one(FAST)), "speed")
-    assert told.evidence == "A run takes 1.00 ms and 500 µs; how much runs scatter is not known."
+    assert told.evidence == (
+        "A run takes 1.00 ms and 500 µs; how much runs scatter is not known, which takes five "
+        "unprofiled runs of each."
+    )
     equal = said(one([0.001]).compare(one([0.001])), "speed")
     assert equal.title == "B is as fast as A"
 
@@ -78,7 +92,7 @@ def test_a_loop_is_told_where_both_have_one() -> None:
 @pytest.mark.parametrize(
     ("results", "title", "evidence"),
     [
-        (None, "results were not compared", "There was no warm-up run to do it in."),
+        (None, "results were not compared", "There was no time left for it."),
         (EQUAL, "results are equal", "2 tensors, equal to the last bit."),
         ({**EQUAL, "tensors": 1}, "results are equal", "1 tensor, equal to the last bit."),
         ({}, "results were not compared", "No tensor was looked at."),
@@ -134,6 +148,19 @@ def test_recompiles_tell_when_and_why() -> None:
     assert told.title == "compiled again 6 times, 1 of them while profiled"
     assert told.evidence == "f: a; f: b; f: c; d and 1 more."
     assert told.where == "f"
+    assert told.advice == (
+        "Keep what the reason names the same from call to call, or make it a tensor."
+    )
+    # AND of sizes it says how one compilation serves them all; what was timed has it in its wall
+    sizes = compiled(FAST, recompiles=["f: tensor 'x' size mismatch"] * 3, timed_recompiles=2)
+    told = said(one(SLOW).compare(sizes), "recompiles")
+    assert (
+        told.title == "compiled again 3 times, 2 of them while timed, none of them while profiled"
+    )
+    assert told.evidence == (
+        "f: tensor 'x' size mismatch. The wall of those runs has compiling in it."
+    )
+    assert told.advice.startswith("torch.compile(..., dynamic=True)")
 
 
 @pytest.mark.parametrize(
@@ -147,13 +174,66 @@ def test_recompiles_tell_when_and_why() -> None:
 def test_compiling_pays_after_so_many_runs(first: float, second: float, title: str) -> None:
     # GIVEN 500 µs that a run saves
     a = one(SLOW, warmup_s=[first])
-    b = one(FAST, warmup_s=[second], compiled={"names": ["f"]})
+    b = compiled(FAST, warmup_s=(second,))
     assert said(a.compare(b), "compile-time").title == title
 
 
 def test_compiling_does_not_pay_where_nothing_is_saved() -> None:
-    a, b = one(FAST, warmup_s=[1]), one(SLOW, warmup_s=[2], compiled={"names": ["f"]})
+    a, b = one(FAST, warmup_s=[1]), compiled(SLOW, warmup_s=(2,))
     assert said(a.compare(b), "compile-time").title.endswith("; it does not pay for itself")
+
+
+def test_compile_time_says_what_was_compiled() -> None:
+    both = one(SLOW, warmup_s=[0.002]).compare(
+        compiled(FAST, warmup_s=(0.0065,), names=["f", "g"], graphs=3)
+    )
+    assert said(both, "compile-time").evidence == (
+        "torch made 3 graphs of f, g. A later run takes 500 µs, and one as it was 1.00 ms (its "
+        "first 2.00 ms). What torch had in its caches was not compiled anew."
+    )
+
+
+def test_of_code_that_was_compiled_before_no_compile_time_is_told() -> None:
+    both = one(SLOW, warmup_s=[0.002]).compare(compiled(FAST, warmup_s=(0.001,), graphs=0))
+    told = said(both, "compile-time")
+    assert told.title == "it was compiled before, so what that takes is not known"
+    assert told.evidence == (
+        "torch had compiled code of f in this process. It tells of graph breaks while it compiles, "
+        "so they are not known either."
+    )
+
+
+def test_where_nothing_was_compiled_that_is_said_first() -> None:
+    both = one(SLOW).compare(compiled(FAST, code="aten::mm", graphs=0, names=["model"]))
+    assert both.findings[0] == said(both, "not-compiled")
+    assert both.findings[0].title == "torch compiled nothing: compiled ran as A did"
+    assert "compile-time" not in [found.kind for found in both.findings]
+    # AND where torch gave up, the reason is another one
+    gave_up = compiled(FAST, code="aten::mm", graphs=0, given_up=["f (recompile_limit is 8)"])
+    assert [found.kind for found in one(SLOW).compare(gave_up).findings][:3] == [
+        "speed", "results", "recompile-limit",
+    ]  # fmt: skip
+
+
+def test_what_fails_compiled_says_no_more_than_that() -> None:
+    ended = {"by": "Unsupported", "during": "compiled: warm-up 1 of 3"}
+    both = one(SLOW).compare(compiled([], code="aten::add", graphs=0, stopped=ended))
+    (found,) = both.findings
+    assert (found.kind, found.where) == ("compile-error", "f")
+    assert found.title == "compiled failed: Unsupported in warm-up 1 of 3"
+    assert found.evidence == "A came to its end. With torch.compile of f the code did not."
+    assert both.summary.warnings == (
+        "an error came before the first profiled run of one of them, so the tables have nothing of "
+        "it",
+    )
+    # AND an interrupt, which ends both, is no failure of the compiled form
+    interrupted = one(SLOW, stopped=ended).compare(compiled([], graphs=0, stopped=ended))
+    assert interrupted.findings == []
+    # AND of what has not run, nothing is called gone
+    row = both.operators.set_index("name").loc["aten::mm"]
+    assert (row["calls_a"], row["self_device_us_a"]) == (1, 10)
+    assert row[["calls_b", "self_device_us_b", "delta_us", "ratio"]].isna().all()
+    assert "gone" not in both.text()
 
 
 def test_of_kernels_of_one_code_it_says_what_that_means() -> None:

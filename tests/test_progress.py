@@ -233,6 +233,6 @@ def test_without_a_terminal_there_is_the_result_alone(
     screen = TerminalScreen()
     screen.show("one")
     screen.clear()
-    screen.result({"text/plain": "table"})
-    assert capsys.readouterr() == ("table\n", "")
+    screen.result({"text/plain": "table"}, {"text/plain": "another"})
+    assert capsys.readouterr() == ("table\n\nanother\n", "")
     assert stream is None or stream.getvalue() == ""

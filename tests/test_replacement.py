@@ -175,6 +175,36 @@ def test_of_several_of_one_name_it_is_the_one_of_the_same_operator() -> None:
         assert frame.loc[frame["change"] == "same", "operators_a"].tolist() == [(operator,)]
 
 
+def test_only_what_a_compiler_wrote_does_the_work_of_several_calls() -> None:
+    # GIVEN three products with a sum over their parts each, and attention of several kernels
+    a = of(
+        [
+            ("gemm_a", "aten::mm", 5), ("gemm_a", "aten::mm", 9), ("gemm_a", "aten::mm", 5),
+        ]
+    )  # fmt: skip
+    b = of([("gemm_b", "aten::mm", 3)])
+    assert groups(a, b) == [
+        ("replaced", ("gemm_a",), "gemm_b", 1), ("vanished", ("gemm_a",), None, 2),
+    ]  # fmt: skip
+    # AND kernels of one call may all have become one
+    attention = profile(
+        note(RUN, 0, 90, 1000), op("aten::sdpa", 1, 80, 1), op("aten::bmm", 2, 20, 2),
+        call("cudaLaunchKernel", 5, 5, 1), op("aten::softmax", 30, 20, 3),
+        call("cudaLaunchKernel", 35, 5, 2), work("gemm", 10, 5, 1), work("softmax", 40, 5, 2),
+        recorded={"profiled": 1},
+    )  # fmt: skip
+    flash = of([("flash", "aten::sdpa", 3)])
+    assert groups(attention, flash) == [("fused", ("gemm", "softmax"), "flash", 1)]
+
+
+def groups(a: tprofile.Profile, b: tprofile.Profile) -> list[tuple[str, tuple[str, ...], Any, int]]:
+    frame = a.compare(b).replaced
+    assert frame is not None
+    return sorted(
+        zip(frame["change"], frame["kernels_a"], frame["kernel_b"], frame["times"], strict=True)
+    )
+
+
 def test_a_product_with_a_bias_is_a_product() -> None:
     assert became([("gemm_bias", "aten::linear > aten::addmm", 5)], [("nvjet", "aten::mm", 5)]) == [
         ("replaced", ("gemm_bias",), "nvjet", 1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tprofile.units import bytes_unit, duration, unit
+from tprofile.units import bytes_unit, duration, times, unit
 from tprofile.views.words import count, percent
 
 FILE = Path(__file__).parents[1] / "src" / "frontend" / "src" / "words.cases.json"
@@ -45,6 +45,22 @@ TIMES = [
 ]  # fmt: skip
 NUMBERS = [0, 1, 2, 90, 1000, 123_456, 1e15, 1 / 3, 2 / 3, 4 / 3, 0.125, 0.375, 2.5, 1.005, 0.004,
            0.005, 99.995, 999.999, -1, -0.5]  # fmt: skip
+RATIOS = [
+    0,
+    1e-6,
+    0.004,
+    0.005,
+    0.0051,
+    0.125,
+    0.29,
+    1,
+    2.125,
+    99.994,
+    99.995,
+    100,
+    100.5,
+    10_011.9,
+]
 
 
 def cases() -> dict[str, list[Any]]:
@@ -62,6 +78,7 @@ def cases() -> dict[str, list[Any]]:
         "percent": [[x, percent(x)] for x in FRACTIONS],
         "duration": [[us, duration(us)] for us in TIMES],
         "count": [[n, count(n)] for n in NUMBERS],
+        "times": [[x, times(x)] for x in RATIOS],
     }
 
 

@@ -1,6 +1,7 @@
 // Builds the bundle into the package, or the tests into .tests for node's runner.
-import { copyFileSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
+import { minify } from "terser";
 
 const shared = { bundle: true, format: "esm", jsx: "automatic", jsxImportSource: "preact" };
 
@@ -16,14 +17,29 @@ if (process.argv.includes("--tests")) {
     sourcemap: "inline",
   });
 } else {
-  await build({
+  const { outputFiles } = await build({
     ...shared,
     entryPoints: ["src/widget.tsx", "src/widget.css"],
     outdir: "../tprofile/static",
+    write: false,
     minify: true,
     target: ["es2022", "chrome112", "firefox117", "safari16.5"],
     charset: "ascii", // a page may be served without saying that it is UTF-8
     legalComments: "none",
   });
+  for (const { path, text } of outputFiles) {
+    writeFileSync(path, path.endsWith(".js") ? await smaller(text) : text);
+  }
   copyFileSync("node_modules/preact/LICENSE", "../tprofile/static/preact.LICENSE");
+}
+
+/** Return a script with what esbuild leaves to be saved: each notebook stores it with each output. */
+async function smaller(script) {
+  const options = {
+    module: true,
+    ecma: 2022,
+    compress: { passes: 3, pure_getters: true, unsafe_arrows: true },
+    format: { ascii_only: true },
+  };
+  return (await minify(script, options)).code;
 }

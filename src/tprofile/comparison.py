@@ -96,7 +96,8 @@ class Comparison:
         `operators_a` of the operators that launched them (or None), `kernel_b` a name, or None for
         those that vanished; `times` how often a run has that. They are matched
         by name, order and operator, which for kernels of one operator with unlike names is the best
-        guess that there is. Times are NaN for a profile without device work. None for runs of more
+        guess that there is. Only a kernel that torch.compile wrote stands for those of several
+        operator calls. Times are NaN for a profile without device work. None for runs of more
         than some thousands of kernels, and where an error stopped the only run.
         """
         return None if self._replaced is None else self._replaced.copy()
@@ -107,9 +108,13 @@ class Comparison:
 
     @cached_property
     def _findings(self) -> tuple[Finding, ...]:
+        ended = [one.trace.recorded.stopped for one in (self.a, self.b)]
         return tuple(
-            outcomes(self.labels, self.summary, self.operators, self.replaced, self.compiled)
-        )
+            outcomes(
+                self.labels, self.summary, self.operators, self.replaced, self.compiled,
+                None if ended[0] else ended[1], self.b.complete,
+            )
+        )  # fmt: skip
 
     @property
     def findings(self) -> list[Finding]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import logging
+import math
 import random
 import re
 import sys
@@ -51,13 +54,15 @@ def variants(
     """
     found = []
     for name in dict.fromkeys(called if chosen is None else chosen):
-        if chosen is not None and not callable(namespace.get(name)):
-            what = "no name" if name not in namespace else "nothing to call"
+        value = namespace.get(name)
+        # Of a class, torch would change the methods, for good.
+        if chosen is not None and (isinstance(value, type) or not callable(value)):
+            what = "a class" if isinstance(value, type) else "nothing to call"
+            what = what if name in namespace else "no name"
             raise TprofileError(
                 f"{name!r} cannot be compiled: it is {what} in the notebook's namespace. Give "
                 "names of functions or modules."
             )
-        value = namespace.get(name)
         if chosen is not None or _compilable(value):
             found.append(_variant(name, value, options))
     if not found:
@@ -70,7 +75,10 @@ def variants(
 
 def _compilable(value: object) -> bool:
     if isinstance(value, torch.nn.Module):
-        return True
+        # A list of modules is none that can be called.
+        return type(value).forward is not torch.nn.Module.forward or "forward" in vars(value)
+    if isinstance(value, functools.partial):
+        return isinstance(value.func, types.BuiltinFunctionType) or _compilable(value.func)
     if not isinstance(value, types.FunctionType | types.MethodType):
         return _original(value) is not None
     module = getattr(value, "__module__", None) or ""
@@ -88,7 +96,21 @@ def _variant(name: str, value: Any, options: Mapping[str, Any]) -> Variant:
     original = _original(value)
     if original is not None:
         return Variant(name, original, value, already=True)
-    return Variant(name, value, torch.compile(value, **options), already=False)
+    try:
+        return Variant(name, value, _compiled(value, options), already=False)
+    except Exception as error:
+        raise TprofileError(f"torch does not compile {name!r} so: {error}") from error
+
+
+def _compiled(value: Any, options: Mapping[str, Any]) -> Any:
+    if not isinstance(value, torch.nn.Module):
+        return torch.compile(value, **options)
+    before = set(vars(value))
+    made = torch.compile(value, **options)
+    # What torch marks its own wrapper with, that hands on to the module, where it would stay.
+    for mark in vars(value).keys() - before:
+        object.__setattr__(made, mark, vars(value).pop(mark))
+    return made
 
 
 @contextlib.contextmanager
@@ -102,9 +124,11 @@ def standing_in(
     before = []
     try:
         for one in forms:
-            put = one.compiled if compiled else one.plain
-            before.append((one.name, namespace[one.name], put))
-            namespace[one.name] = put
+            # One that the code has deleted is missing in every later run of it.
+            if one.name in namespace:
+                put = one.compiled if compiled else one.plain
+                before.append((one.name, namespace[one.name], put))
+                namespace[one.name] = put
         yield
     finally:
         for name, value, put in before:
@@ -230,35 +254,77 @@ def was_drawn(before: Any, after: Any) -> bool:
 
 
 def tensors(named: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Return every tensor in values and what they hold, by what a user would write for it."""
-    from torch.utils import _pytree
+    """Return every tensor in values and what they hold, by what a user would write for it.
 
-    found = {}
+    Of values that hold themselves, or fail when they are looked at, there is none.
+    """
+    found: dict[str, torch.Tensor] = {}
     for name, value in named.items():
-        for path, leaf in _pytree.tree_flatten_with_path(value)[0]:
-            if isinstance(leaf, torch.Tensor):
-                found[name + _pytree.keystr(path)] = leaf
+        with contextlib.suppress(Exception):
+            found |= _inside(name, value)
     return found
 
 
-def compared(a: Mapping[str, Any], b: Mapping[str, Any], drawn: bool) -> Results:
-    """Return how two runs' results compare: values by name, of the plain run and the compiled.
+def _inside(name: str, value: Any) -> dict[str, torch.Tensor]:
+    from torch.utils import _pytree
+
+    found = {}
+    for path, leaf in _pytree.tree_flatten_with_path(value)[0]:
+        told = name + _pytree.keystr(path)
+        if isinstance(leaf, torch.Tensor):
+            found[told] = leaf
+        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            for one in dataclasses.fields(leaf):
+                found |= _inside(f"{told}.{one.name}", getattr(leaf, one.name, None))
+    return found
+
+
+def compared(
+    a: Mapping[str, torch.Tensor],
+    again: Mapping[str, torch.Tensor],
+    b: Mapping[str, torch.Tensor],
+    drawn: bool,
+) -> Results:
+    """Return how results compare, tensors by name: of two runs of the plain form and a compiled.
 
     `drawn` says that random numbers were drawn: compiled code draws others.
     """
-    one, other = tensors(a), tensors(b)
+    found, repeated = _compared(a, b), _compared(a, again)
+    if not found.tensors or found.unchecked is not None or not (found.unlike or found.absolute):
+        return found
+    if repeated.unlike or repeated.absolute:
+        return found.but(
+            unchecked="two runs of the cell as it is differ too, from the same random state "
+            f"({_in_short(repeated)}), as compiled code does from them ({_in_short(found)})",
+        )
+    if drawn:
+        reason = "the cell draws random numbers, and compiled code draws others"
+        return found.but(unchecked=reason)
+    return found
+
+
+def _in_short(found: Results) -> str:
+    if found.unlike:
+        return found.unlike[0]
+    if found.relative is None:
+        return f"by at most {found.absolute:.2g} ({found.where})"
+    return f"by at most {found.relative:.2g} of the largest element ({found.where})"
+
+
+def _compared(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> Results:
     unlike = [f"{name} is in one of them only" for name in sorted(one.keys() ^ other.keys())]
-    count, absolute, relative, where = 0, 0.0, 0.0, None
+    count, absolute, relative, where, unread = len(unlike), 0.0, 0.0, None, None
     for name in one:
         # What both have is no result of either.
         if name not in other or one[name] is other[name]:
             continue
-        count += 1
         try:
             told = _difference(one[name].detach(), other[name].detach())
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             reason = str(error).partition("\n")[0]
-            return Results(tensors=count - 1, unchecked=f"{name} cannot be compared: {reason}")
+            unread = unread or f"{name} cannot be compared: {reason}"
+            continue
+        count += 1
         if isinstance(told, str):
             unlike.append(f"{name}: {told}")
             continue
@@ -266,28 +332,36 @@ def compared(a: Mapping[str, Any], b: Mapping[str, Any], drawn: bool) -> Results
         if where is None or told[1] > relative:
             relative, where = told[1], name
     if not count:
-        return Results(unchecked="the cell binds no tensor, and its last value is none")
-    unchecked = None
-    if drawn and (unlike or absolute > 0):
-        unchecked = "the cell draws random numbers, and compiled code draws others"
-    return Results(
-        tensors=count, absolute=absolute, relative=relative, where=where, unlike=unlike,
-        unchecked=unchecked,
-    )  # fmt: skip
+        why = unread or "the cell binds no tensor, and its last value is none"
+        return Results(unchecked=why)
+    # Over nothing but zeros, a difference is of no size.
+    part = relative if math.isfinite(relative) else None
+    found = Results(tensors=count, absolute=absolute, relative=part, where=where, unlike=unlike)
+    if unread is None or unlike:
+        return found
+    others = "others are equal" if not absolute else f"others differ {_in_short(found)}"
+    return found.but(unchecked=f"{unread}; the {others}")
 
 
 def _difference(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float] | str:
     """Return the largest difference, and that over the largest element; or what differs in kind."""
-    for what in ("shape", "dtype", "device"):
+    if a.is_nested or b.is_nested:
+        raise TypeError("it is nested")
+    for what in ("shape", "dtype", "device", "layout"):
         one, other = (getattr(tensor, what) for tensor in (a, b))
         if one != other:
             told = (list(one), list(other)) if what == "shape" else (one, other)
             return f"{what} {told[0]} and {told[1]}"
-    if a.is_sparse or a.layout != torch.strided:
+    if a.layout != torch.strided:
         a, b = a.to_dense(), b.to_dense()
+    if a.is_quantized:
+        a, b = a.dequantize(), b.dequantize()
     if not a.numel():
         return 0.0, 0.0
-    exact = not (a.is_floating_point() or a.is_complex())
+    if not (a.is_floating_point() or a.is_complex()):
+        # As they are: a float does not hold every whole number.
+        n = int((a != b).sum())
+        return f"{n} of {a.numel()} elements differ" if n else (0.0, 0.0)
     wide = torch.complex128 if a.is_complex() else torch.float64
     a, b = a.to(wide), b.to(wide)
     odd = ~(torch.isfinite(a) & torch.isfinite(b))
@@ -300,6 +374,6 @@ def _difference(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float] | str:
         if not a.numel():
             return 0.0, 0.0
     largest, most = float((a - b).abs().max()), float(a.abs().max())
-    if exact and largest:
-        return f"{int((a != b).sum())} of {a.numel()} elements differ"
+    if not math.isfinite(largest):
+        return "elements lie further apart than numbers of float64 go"
     return largest, largest / most if most else (float("inf") if largest else 0.0)

@@ -15,6 +15,7 @@ from .compiled import (
     random_state,
     set_random,
     standing_in,
+    tensors,
     was_drawn,
 )
 from .pairing import Outcome, record_pair
@@ -49,6 +50,7 @@ def record_compiled(
     checked: list[Results] = []
     made = 0
     heard = early
+    warm: int | None = None
 
     def as_variant(compiled: bool) -> Around:
         @contextlib.contextmanager
@@ -64,7 +66,12 @@ def record_compiled(
 
         return variant
 
-    def check(plain: Session, other: Session) -> None:
+    def check(plain: Session, other: Callable[[], bool]) -> None:
+        nonlocal warm
+        look(plain, other)
+        warm = len(early.recompiles)
+
+    def look(plain: Session, other: Callable[[], bool]) -> None:
         if taken := _iterators(namespace, changing):
             told = ", ".join(taken)
             reason = f"the cell may take its inputs from {told}, and so others in each run"
@@ -73,14 +80,24 @@ def record_compiled(
         watch = Watch(namespace, () if before is not None else changing)
         state = random_state()
         plain.check()
-        left, after = dict(results()), random_state()
+        left, after = tensors(results()), random_state()
         if changed := watch.changed(namespace):
             told = ", ".join(changed)
             checked.append(Results(unchecked=f"the cell changes {told} in place"))
             return
+        # What it changes out of sight, or draws from elsewhere, shows in a second run of the same.
+        kept = Watch(left, left)
         set_random(state)
-        other.check()
-        checked.append(compared(left, results(), was_drawn(state, after)))
+        plain.check()
+        again = tensors(results())
+        set_random(state)
+        if not other():
+            return
+        if changed := kept.changed(left):
+            told = ", ".join(changed)
+            checked.append(Results(unchecked=f"each run writes over {told} of the one before"))
+            return
+        checked.append(compared(left, again, tensors(results()), was_drawn(state, after)))
 
     sessions = [
         Session(run, plan, before, as_variant(compiled), stage, noted, file_name)
@@ -100,6 +117,7 @@ def record_compiled(
         graphs=made,
         breaks=early.breaks,
         recompiles=early.recompiles,
+        timed_recompiles=0 if warm is None else len(early.recompiles) - warm,
         late_recompiles=late.recompiles,
         given_up=list(dict.fromkeys([*early.given_up, *late.given_up])),
         results=checked[0] if checked else None,

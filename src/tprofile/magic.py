@@ -70,7 +70,7 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
     prepare = _compile(shell, setup) if setup.strip() else None
     shows, value = not (chosen.quiet or chosen.give), _Value(body)
     screen = _screen(shell)
-    bundles = None
+    bundles = both = None
     with Progress(screen) as progress:
         outputs = Outputs(shell, lambda: progress.leave(shows))
         try:
@@ -86,15 +86,16 @@ def _profile(shell: Any, chosen: argparse.Namespace, code: str, setup: str) -> o
                 shell.user_ns["_tcomparison"] = comparison
             if chosen.variable:
                 shell.user_ns[chosen.variable] = made
+            # Where B came to nothing, what there is of A is more than half of a comparison.
+            if comparison is not None and (not error or comparison.b.summary.wall_us):
+                both = comparison
             if shows or (error is not None and not chosen.quiet):
-                # Where B came to nothing, what there is of A is more than half of a comparison.
-                both = comparison is not None and (not error or comparison.b.summary.wall_us)
-                bundles = _bundles(shell, profile, comparison if both else None, chosen)
+                bundles = _bundles(shell, profile, both, chosen)
         finally:
             outputs.release()
     if bundles is not None:
         screen.result(*bundles)
-    _write_files(shell, profile, chosen, failed=error is not None)
+    _write_files(shell, profile, both, chosen, failed=error is not None)
     if error is not None:
         _raise(shell, error, chosen.raise_error)
     if chosen.give:
@@ -218,13 +219,22 @@ def _bundles(
     return bundles(shell, profile, chosen.sort, chosen.limit)
 
 
-def _write_files(shell: Any, profile: Profile, chosen: argparse.Namespace, failed: bool) -> None:
+def _write_files(
+    shell: Any,
+    profile: Profile,
+    comparison: Comparison | None,
+    chosen: argparse.Namespace,
+    failed: bool,
+) -> None:
+    texts = [profile.text(chosen.sort, None)] if chosen.text is not None else []
+    if chosen.text is not None and comparison is not None:
+        texts.append(comparison.text(None))
     try:
         if chosen.trace is not None:
             profile.export_trace(chosen.trace)
         if chosen.text is not None:
             with whole_file(chosen.text) as file:
-                file.write((profile.text(chosen.sort, None) + "\n").encode())
+                file.write(("\n\n".join(texts) + "\n").encode())
     except TprofileError as error:
         if not failed:
             raise

@@ -16,9 +16,9 @@ _PAIRS = range(5, 51)
 _TIMED_S = 0.5
 """Seconds after which no more runs than the fewest are timed."""
 
-_LOOPS, _LOOP_S, _LOOP_MOST = 5, 0.05, 200
-"""How often runs are made in a row, about how many seconds they take, and how many there are at
-most."""
+_LOOPS, _LOOP_S, _LOOP_MOST, _LOOP_LONGEST_S = 5, 0.05, 200, 1.0
+"""How often runs are made in a row, about how many seconds they take, how many there are at most,
+and how long a run may take: of a longer one, the wait at its end is a small part."""
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,30 @@ def record_pair(
     plain: Session,
     other: Session,
     plan: Plan,
-    check: Callable[[Session, Session], None],
+    check: Callable[[Session, Callable[[], bool]], None],
     profiling: Callable[[], None],
 ) -> tuple[Outcome, Outcome]:
     """Make the runs of both, and return what was recorded of each.
 
-    Both are warmed up, then `check` may run each once more, then unprofiled runs are timed, all in
-    turns; and only then, after a call of `profiling`, are both profiled, the other one first, so
-    that what is left behind is the plain one's. An error of the other variant ends that one alone;
-    one of the plain variant, or an interrupt, ends both.
+    Both are warmed up, then `check` may run each some more, the other one by a call that tells
+    whether it came to its end; then unprofiled runs are timed, all in turns; and only then, after a
+    call of `profiling`, are both profiled, the other one first, so that what is left behind is the
+    plain one's. An error of the other variant ends that one alone; one of the plain variant, or an
+    interrupt, ends both.
     """
     errors: list[BaseException | None] = [None, None]
 
-    def attempt(of_other: Callable[[], None]) -> None:
+    def attempt(of_other: Callable[[], None]) -> bool:
         if errors[1] is None:
             try:
                 of_other()
             except Exception as error:
                 errors[1] = error
+            except BaseException:
+                # It ends the plain one too, but came here.
+                plain.doing = other.doing
+                raise
+        return errors[1] is None
 
     def goes_on(runs: int = 0) -> bool:
         """Tell whether both are still there, and there is time for more of each, and the rest."""
@@ -62,7 +68,7 @@ def record_pair(
             plain.warm()
             attempt(other.warm)
         if goes_on():
-            attempt(lambda: check(plain, other))
+            check(plain, lambda: attempt(other.check))
         began = time.perf_counter()
         while (
             goes_on()
@@ -90,8 +96,10 @@ def record_pair(
 
 
 def _in_a_row(plain: Session, other: Session) -> int:
-    """Return how many runs to make in a row: 0 where each has to be reset before it."""
+    """Return how many runs to make in a row: 0 where each has to be reset before it, or is long."""
     if plain.resets or not plain.timed_s or not other.timed_s:
         return 0
-    longer = statistics.median([*plain.timed_s, *other.timed_s])
+    longer = max(statistics.median(one.timed_s) for one in (plain, other))
+    if longer > _LOOP_LONGEST_S:
+        return 0
     return max(2, min(round(_LOOP_S / max(longer, 1e-9)), _LOOP_MOST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import sys
@@ -132,7 +133,23 @@ def compile_runs(
     plain, other = record_compiled(once, plan, forms, namespace, **hooks)
     note = remark()
     a, b = (_told(one.trace, note, source) for one in (plain, other))
+    if plain.error is None and other.error is not None:
+        a = _told(a.trace, _failed(b.trace, other.error), None)
     return Comparison(_keep(a), b), (plain.error, other.error)
+
+
+def _failed(trace: Trace, error: BaseException) -> str:
+    """Return a sentence on the error that ended the runs of compiled code."""
+    said = ""
+    with contextlib.suppress(Exception):
+        # The error is the user's, and so is what it does when it is to be read.
+        said = str(error).strip().partition("\n")[0][:300]
+    stopped = trace.recorded.stopped
+    during = "" if stopped is None else f" in {stopped.during.rpartition(': ')[2]}"
+    return (
+        f"the cell failed with torch.compile{during}: {type(error).__name__}"
+        f"{f': {said}' if said else ''}. What is here is of the cell as it is"
+    )
 
 
 def label(profile: Profile, name: str) -> Profile:

@@ -171,7 +171,7 @@ class TerminalScreen:
 
     def result(self, first: dict[str, Any], *others: dict[str, Any]) -> None:
         self.clear()
-        print(first["text/plain"])
+        print("\n\n".join(bundle["text/plain"] for bundle in (first, *others)))
 
     def _write(self, text: str) -> None:
         if self._stream is not None:

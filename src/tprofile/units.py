@@ -53,6 +53,13 @@ def amount(number: float | None) -> str:
     return f"{fit.number(number)} {fit.name}"
 
 
+def times(ratio: float) -> str:
+    """Return how many times something is something else: one too small to print is not 0."""
+    if 0 < ratio < 0.005:
+        return "<0.01"
+    return f"{ratio:.{0 if ratio >= 100 else 2}f}" if ratio else "0"
+
+
 def duration(us: float | None) -> str:
     """Return a time with three digits that count and its unit."""
     if us is None or math.isnan(us):

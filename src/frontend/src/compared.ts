@@ -6,7 +6,7 @@ import { isWork, type Spans } from "./spans.ts";
 import type { Column, Order } from "./table.tsx";
 import { largest, nameColumn, range, times, type Source } from "./tables.ts";
 import { findingsOf } from "./tabs.ts";
-import { count, cut, DASH, number, unit, type Unit } from "./words.ts";
+import { count, cut, DASH, number, times as ratioOf, unit, type Unit } from "./words.ts";
 
 export type Side = "a" | "b";
 export type Tab = "findings" | "became" | "operators" | "kernels";
@@ -223,7 +223,7 @@ function ratio(
     cell,
     text: (row) => {
       const value = cell(row);
-      return ended(c, row) || (value === null ? DASH : `${value.toFixed(2)}\u00d7`);
+      return ended(c, row) || (value === null ? DASH : `${ratioOf(value)}\u00d7`);
     },
   };
 }

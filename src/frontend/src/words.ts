@@ -80,6 +80,12 @@ export function duration(us: number | null): string {
   return `${fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2)} ${fit.name}`;
 }
 
+/** Return how many times something is something else: one too small to print is not 0. */
+export function times(ratio: number): string {
+  if (ratio > 0 && ratio < 0.005) return "<0.01";
+  return ratio ? fixed(ratio, ratio >= 100 ? 0 : 2) : "0";
+}
+
 /** Return a fraction as percent: a part too small to print is not 0. */
 export function percent(fraction: number | null): string {
   if (fraction === null) return DASH;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bytesUnit, count, cut, duration, fixed, halves, number, percent, unit } from "../src/words.ts";
+import { bytesUnit, count, cut, duration, fixed, halves, number, percent, times, unit } from "../src/words.ts";
 import cases from "../src/words.cases.json" with { type: "json" };
 
 test("figures read as those of the text table do", () => {
@@ -22,6 +22,9 @@ test("figures read as those of the text table do", () => {
   }
   for (const [calls, text] of cases.count) {
     assert.equal(count(calls as number), text, String(calls));
+  }
+  for (const [ratio, text] of cases.times) {
+    assert.equal(times(ratio as number), text, String(ratio));
   }
 });
 

@@ -104,7 +104,8 @@ def _joined(
             told = table[column].reindex(names).to_numpy(float)
             # A row that one of them lacks took no time in it, where such time was measured.
             told_of_device = of_device or _DEVICE(column)
-            measured = found.work.any() or not told_of_device
+            stopped = not found.runs.complete and not len(found.runs)
+            measured = found.work.any() or not (told_of_device or stopped)
             frame[f"{column}_{side}"] = np.nan_to_num(told) if measured else np.nan
     sums = [sum(frame[f"{column}_{side}"] for column in leading) for side in "ab"]
     frame["delta_us"] = sums[1] - sums[0]
@@ -126,7 +127,7 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
     """Return the figures of two profiles, and whether their walls differ by more than noise."""
     (one, first), (other, second) = a, b
     warnings = []
-    if first.wall_source != second.wall_source:
+    if None not in (first.wall_us, second.wall_us) and first.wall_source != second.wall_source:
         warnings.append(
             "one wall is of unprofiled runs and the other of profiled ones, so their ratio is none "
             "of the code"
@@ -136,10 +137,19 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
             f"the devices differ: {', '.join(first.device_names)} and "
             f"{', '.join(second.device_names)}"
         )
-    if not (one.runs.complete and other.runs.complete):
+    recorded = [found for found in (one, other) if len(found.runs) and found.runs.complete]
+    if len(recorded) == 2 and one.work.any() != other.work.any():
+        warnings.append(
+            "one of them has work of a device in its record and the other none: there is nothing "
+            "to compare that with"
+        )
+    if stopped := [found for found in (one, other) if not found.runs.complete]:
         warnings.append(
             "a profiled run was stopped by an error, so the tables compare a part of it with whole "
             "runs"
+            if all(len(found.runs) for found in stopped)
+            else "an error came before the first profiled run of "
+            + ("either" if len(stopped) == 2 else "one of them, so the tables have nothing of it")
         )
     torches = [found.trace.recorded.torch for found in (one, other)]
     if None not in torches and torches[0] != torches[1]:
@@ -161,7 +171,10 @@ def difference(a: tuple[Attribution, Summary], b: tuple[Attribution, Summary]) -
         wall_us_b=second.wall_us,
         wall_ratio=ratio,
         wall_error=error,
-        differs=None if error is None or ratio is None else abs(ratio - 1) > _SURE * error,
+        # By the logarithm: so it is the same with A and B changed over.
+        differs=None
+        if error is None or ratio is None
+        else abs(math.log(ratio)) > _SURE * error / ratio,
         loop_us_a=loops[0],
         loop_us_b=loops[1],
         loop_ratio=loops[1] / loops[0] if loops[0] and loops[1] else None,

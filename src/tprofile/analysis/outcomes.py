@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pandas as pd
 
-from ..trace.recorded import Break, Compiled, Results
-from ..units import duration
+from ..trace.recorded import Break, Compiled, Results, Stopped
+from ..units import duration, times
 from .comparison import Difference
 from .doubts import short
 from .finding import Finding
@@ -17,6 +18,13 @@ from .kernel_names import kernel_kind
 
 _NAMED = 4
 """Names that are listed; there may be many."""
+
+_COMPILED = ("Torch-Compiled Region", "## Call CompiledFxGraph")
+"""How the names of the rows begin that torch.compile's code leaves."""
+
+_SIZE = re.compile("size|shape|rank|stride").search
+_SIZES = "torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few fixed sizes."
+_STEADY = "Keep what the reason names the same from call to call, or make it a tensor."
 
 _OTHER = 0.2
 """The part of its time by which a kernel of one code and equal inputs does not differ."""
@@ -28,33 +36,91 @@ def outcomes(
     operators: pd.DataFrame,
     replaced: pd.DataFrame | None,
     compiled: Compiled | None,
+    stopped: Stopped | None = None,
+    whole: bool = True,
 ) -> list[Finding]:
-    """Return what two profiles tell together. What is not known is not said."""
-    found = [*_speed(labels, figures)]
-    if compiled is not None:
-        found += _results(labels, compiled.results)
+    """Return what two profiles tell together. What is not known is not said.
+
+    `stopped` is what ended the runs of B alone, where something did; `whole` says that a profiled
+    run of B came to its end.
+    """
+    if compiled is None:
+        found = [*_speed(labels, figures)]
+    else:
+        ran = _ran_compiled(operators)
+        found = [*_failed(labels, compiled, stopped)]
+        if whole and not ran:
+            found += _not_compiled(labels, compiled)
+        found += _speed(labels, figures)
+        if compiled.results is not None or whole:
+            found += _results(labels, compiled.results)
         found += _breaks(compiled)
         found += _given_up(compiled)
         found += _recompiles(compiled)
-        found += _compile_time(figures)
+        if ran or compiled.graphs:
+            found += _compile_time(figures, compiled)
     if replaced is not None:
         found += _fused(labels, replaced)
         found += _changed(labels, replaced, compiled)
         found += _same(labels, replaced, compiled)
-    return found + _vanished(labels, operators, compiled)
+    if compiled is not None and whole:
+        found += _vanished(labels, operators)
+    return found
+
+
+def _ran_compiled(operators: pd.DataFrame) -> bool:
+    ran = operators.loc[operators["calls_b"] > 0, "name"]
+    return bool(ran.str.startswith(_COMPILED).any())
+
+
+def _failed(labels: tuple[str, str], compiled: Compiled, stopped: Stopped | None) -> list[Finding]:
+    if stopped is None:
+        return []
+    names = listed(compiled.names, _NAMED)
+    during = stopped.during.rpartition(": ")[2]
+    return [
+        Finding(
+            kind="compile-error",
+            title=f"{labels[1]} failed: {short(stopped.by)} in {during}",
+            evidence=f"{labels[0]} came to its end. With torch.compile of {names} the code did "
+            "not.",
+            advice="--compile-names compiles some names alone; without --fullgraph, Python goes on "
+            "at what breaks a graph.",
+            gain_us=None,
+            where=names,
+        )
+    ]
+
+
+def _not_compiled(labels: tuple[str, str], compiled: Compiled) -> list[Finding]:
+    # Where torch gave up, that is said.
+    if compiled.graphs or compiled.given_up:
+        return []
+    names = listed(compiled.names, _NAMED)
+    return [
+        Finding(
+            kind="not-compiled",
+            title=f"torch compiled nothing: {labels[1]} ran as {labels[0]} did",
+            evidence=f"Of {names} torch.compile made no graph, and no compiled code ran.",
+            advice="A module compiles where it is called itself (model(x)), not by another method; "
+            "a function where it has tensors to work on, and the cell does not define it anew.",
+            gain_us=None,
+            where=names,
+        )
+    ]
 
 
 def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
     a, b, ratio = figures.wall_us_a, figures.wall_us_b, figures.wall_ratio
     if a is None or b is None or ratio is None:
         return []
-    times = f"{1 / ratio:.2f}" if ratio < 1 else f"{ratio:.2f}"
-    how = "as fast as" if times == "1.00" else ("faster than" if ratio < 1 else "slower than")
-    title = f"{labels[1]} is {'' if how == 'as fast as' else times + ' times '}{how} {labels[0]}"
+    factor = times(1 / ratio if ratio < 1 else ratio)
+    how = "as fast as" if factor == "1.00" else ("faster than" if ratio < 1 else "slower than")
+    title = f"{labels[1]} is {'' if how == 'as fast as' else factor + ' times '}{how} {labels[0]}"
     if figures.differs is False:
         title = f"no difference between {labels[0]} and {labels[1]} beyond noise"
     noise = (
-        "; how much runs scatter is not known"
+        "; how much runs scatter is not known, which takes five unprofiled runs of each"
         if figures.wall_error is None
         else f"; the ratio is {ratio:.3f} ±{figures.wall_error:.3f} (standard error)"
     )
@@ -63,7 +129,7 @@ def _speed(labels: tuple[str, str], figures: Difference) -> list[Finding]:
             kind="speed",
             title=title,
             evidence=f"A run takes {duration(a)} and {duration(b)}{noise}.{_loop(labels, figures)}",
-            advice="Look at the kernels below for where it comes from.",
+            advice="The operators and kernels that differ most say where it comes from.",
             gain_us=a - b if a > b and figures.differs is not False else None,
             where="the whole run",
         )
@@ -76,13 +142,13 @@ def _loop(labels: tuple[str, str], figures: Difference) -> str:
         return ""
     return (
         f" Many in a row, with one wait for the device after them all, take {duration(a)} and "
-        f"{duration(b)} each: {labels[1]} takes {ratio:.2f} times as long."
+        f"{duration(b)} each: {labels[1]} takes {times(ratio)} times as long."
     )
 
 
 def _results(labels: tuple[str, str], results: Results | None) -> list[Finding]:
     if results is None:
-        title, evidence = "results were not compared", "There was no warm-up run to do it in."
+        title, evidence = "results were not compared", "There was no time left for it."
     elif results.unchecked is not None:
         title, evidence = "results were not compared", f"{results.unchecked}."
         evidence = evidence[:1].upper() + evidence[1:]
@@ -147,14 +213,14 @@ def _given_up(compiled: Compiled) -> list[Finding]:
     if not compiled.given_up:
         return []
     names = listed(compiled.given_up)
+    advice = _SIZES if any(map(_SIZE, compiled.recompiles)) else _STEADY
     return [
         Finding(
             kind="recompile-limit",
             title="torch gave up compiling, and ran code as it is",
-            evidence=f"It had compiled {names} as often as it may, each time for other inputs: "
+            evidence=f"It had compiled {names} as often as it may, each time for another reason: "
             "later runs are of the code as it was, whatever the label says.",
-            advice="Let one compilation serve them all: torch.compile(..., dynamic=True), "
-            "torch._dynamo.mark_dynamic(x, 0), or a few fixed sizes.",
+            advice=f"Let one compilation serve them all. {advice}",
             gain_us=None,
             where=names,
         )
@@ -173,7 +239,7 @@ def _sentence(told: str) -> str:
 def _recompiles(compiled: Compiled) -> list[Finding]:
     if not compiled.recompiles and not compiled.late_recompiles:
         return []
-    late = len(compiled.late_recompiles)
+    timed, late = compiled.timed_recompiles, len(compiled.late_recompiles)
     n = len(compiled.recompiles) + late
     reasons = list(dict.fromkeys([*compiled.late_recompiles, *compiled.recompiles]))
     more = f" and {len(reasons) - _NAMED} more" if len(reasons) > _NAMED else ""
@@ -181,19 +247,33 @@ def _recompiles(compiled: Compiled) -> list[Finding]:
         Finding(
             kind="recompiles",
             title=f"compiled again {n} time{'s' * (n != 1)}"
+            + (f", {timed} of them while timed" if timed else "")
             + (f", {late} of them while profiled" if late else ", none of them while profiled"),
-            evidence=_sentence("; ".join(reasons[:_NAMED]) + more),
-            advice="torch.compile(..., dynamic=True), torch._dynamo.mark_dynamic(x, 0), or a few "
-            "fixed sizes.",
+            evidence=_sentence("; ".join(reasons[:_NAMED]) + more)
+            + (" The wall of those runs has compiling in it." if timed else ""),
+            advice=_SIZES if any(map(_SIZE, reasons)) else _STEADY,
             gain_us=None,
             where=reasons[0].partition(":")[0],
         )
     ]
 
 
-def _compile_time(figures: Difference) -> list[Finding]:
+def _compile_time(figures: Difference, compiled: Compiled) -> list[Finding]:
     a, b, first = figures.wall_us_a, figures.wall_us_b, figures.first_run_us_b
     before, ratio = figures.first_run_us_a, figures.wall_ratio
+    names = listed(compiled.names, _NAMED)
+    if not compiled.graphs:
+        return [
+            Finding(
+                kind="compile-time",
+                title="it was compiled before, so what that takes is not known",
+                evidence=f"torch had compiled code of {names} in this process. It tells of graph "
+                "breaks while it compiles, so they are not known either.",
+                advice="torch._dynamo.reset() ahead of the cell forgets all compiled code.",
+                gain_us=None,
+                where=names,
+            )
+        ]
     if a is None or b is None or ratio is None or first is None or before is None:
         return []
     cost = first - b
@@ -208,9 +288,9 @@ def _compile_time(figures: Difference) -> list[Finding]:
             kind="compile-time",
             title=f"the first call took {duration(first)}; {pays}",
             evidence=(
-                f"A later run takes {duration(b)}, and one as it was {duration(a)} (its first "
-                f"{duration(before)}). What torch had in its caches was not "
-                "compiled anew."
+                f"torch made {compiled.graphs} graph{'s' * (compiled.graphs != 1)} of {names}. A "
+                f"later run takes {duration(b)}, and one as it was {duration(a)} (its first "
+                f"{duration(before)}). What torch had in its caches was not compiled anew."
             ),
             advice="Compile what runs often; mode and dynamic shapes change what compiling costs.",
             gain_us=None,
@@ -310,12 +390,10 @@ def _same(
     ]
 
 
-def _vanished(
-    labels: tuple[str, str], operators: pd.DataFrame, compiled: Compiled | None
-) -> list[Finding]:
+def _vanished(labels: tuple[str, str], operators: pd.DataFrame) -> list[Finding]:
     gone = operators[(operators["calls_a"] > 0) & (operators["calls_b"] == 0)]
     gone = gone[gone["name"].str.startswith("aten::")]
-    if gone.empty or compiled is None:
+    if gone.empty:
         return []
     names = gone["name"].tolist()
     n = len(names)

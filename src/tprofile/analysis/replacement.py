@@ -49,6 +49,8 @@ class _Kernels:
     """The innermost operator around the launch of each."""
     operators: list[frozenset[str]]
     """All that are around it, as a compiler calls them: without `aten::`."""
+    call: Ints
+    """The outermost operator call around it, or one of its own."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -67,7 +69,7 @@ def replacement(a: Attribution, b: Attribution) -> pd.DataFrame | None:
     one, other = _typical(a), _typical(b)
     if len(one) * len(other) > _MOST:
         return None
-    match = _matched(one, other)
+    match = _of_one_call(one, other, _matched(one, other))
     made: dict[int, list[int]] = {j: [] for j in range(len(other))}
     for i, j in enumerate(match.tolist()):
         if j != NONE:
@@ -93,7 +95,38 @@ def _typical(found: Attribution) -> _Kernels:
         str(trace.names[trace.name[i]]) if i != NONE else None
         for i in found.operator[rows].tolist()
     ]
-    return _Kernels(names, trace.duration_ns[rows] / 1000, told, _operators(found, rows))
+    return _Kernels(
+        names, trace.duration_ns[rows] / 1000, told, _operators(found, rows), _calls(found, rows)
+    )
+
+
+def _calls(found: Attribution, rows: Ints) -> Ints:
+    operator = found.trace.category_is("cpu_op") & found.trace.name_is(
+        lambda name: "::" in name and not name.startswith(("autograd::", "tprofile::"))
+    )
+    call, at = rows.copy(), found.parent[rows].copy()
+    while (at != NONE).any():
+        inside = (at != NONE) & operator[at]
+        call[inside] = at[inside]
+        at = np.where(at != NONE, found.parent[at], NONE)
+    return call
+
+
+def _of_one_call(a: _Kernels, b: _Kernels, match: Ints) -> Ints:
+    """Return the matches without those that no kernel can stand for together.
+
+    What a compiler wrote may do the work of many calls. Any other kernel does that of one: of
+    several calls the one that took longest stays, as the others are not in B.
+    """
+    match = match.copy()
+    for j in np.unique(match[match != NONE]).tolist():
+        members = np.flatnonzero(match == j)
+        calls = a.call[members]
+        if len(members) < 2 or (calls == calls[0]).all() or b.names[j].startswith("triton_"):
+            continue
+        took = {c: a.microseconds[members[calls == c]].sum() for c in calls.tolist()}
+        match[members[calls != max(took, key=took.__getitem__)]] = NONE
+    return match
 
 
 def _operators(found: Attribution, rows: Ints) -> list[frozenset[str]]:

@@ -54,6 +54,10 @@ class Results(Struct, frozen=True, kw_only=True):
     unchecked: str | None = None
     """Why nothing, or not all, can be said."""
 
+    def but(self, **known: Any) -> Results:
+        """Return the same with some fields replaced."""
+        return msgspec.structs.replace(self, **known)
+
 
 class Compiled(Struct, frozen=True, kw_only=True):
     """What is known of the variant of a cell that torch.compile made."""
@@ -67,6 +71,8 @@ class Compiled(Struct, frozen=True, kw_only=True):
     breaks: list[Break] = []
     recompiles: list[str] = []
     """Why code was compiled once more, in the unprofiled runs."""
+    timed_recompiles: _Count = 0
+    """How many of those were in runs whose time was taken, after the warm-up."""
     late_recompiles: list[str] = []
     """The same in the profiled runs."""
     given_up: list[str] = []

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ..units import DASH, Unit, amount, duration, unit
+from ..units import DASH, Unit, amount, duration, times, unit
 from .pack import LABEL
 from .tables import Table, table
 from .text import drawn, wrapped
-from .words import LINE, count, cut, fit, sentence, visible, width
+from .words import LINE, compared, count, cut, fit, sentence, visible, width
 
 if TYPE_CHECKING:
+    from ..analysis.finding import Finding
     from ..comparison import Comparison
 
 _KERNELS = "Kernels, copies and sets, per run, by difference"
@@ -24,9 +25,8 @@ def text(comparison: Comparison, limit: int | None = 15) -> str:
     """Return all that a comparison tells. Names of kernels are whole, on lines of their own."""
     blocks = ["\n".join(wrapped(cut(visible(line), LINE)) for line in _lead(comparison))]
     blocks.append(drawn(figures(comparison)))
-    if comparison.summary.warnings:
-        blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ")
-                                for one in comparison.summary.warnings))  # fmt: skip
+    if notes := warnings(comparison):
+        blocks.append("\n".join(wrapped(f"! {cut(visible(one), LINE)}", "  ") for one in notes))
     blocks.append(_findings(comparison))
     blocks.append(_became(comparison, limit))
     operators = operator_table(comparison, limit)
@@ -53,8 +53,8 @@ def _heads(comparison: Comparison) -> tuple[str, str]:
 
 def labels(comparison: Comparison) -> tuple[str, str]:
     """Return what the two are called, as it can be shown."""
-    a, b = comparison.labels
-    return cut(a, LABEL), cut(b, LABEL)
+    a, b = (cut(one, LABEL) for one in comparison.labels)
+    return ("A", "B") if a == b else (a, b)
 
 
 def figures(comparison: Comparison) -> Table:
@@ -74,7 +74,7 @@ def figures(comparison: Comparison) -> Table:
         before, after = getattr(told, f"{name}_a"), getattr(told, f"{name}_b")
         if before is None and after is None:
             continue
-        ratio = f"{after / before:.2f}×" if before and after is not None else DASH
+        ratio = f"{times(after / before)}×" if before and after is not None else DASH
         if name == "wall_us" and told.wall_ratio is None:
             ratio = DASH
         shown = [DASH if one is None else put(one) for one in (before, after)]
@@ -82,13 +82,39 @@ def figures(comparison: Comparison) -> Table:
     return Table("Per run", ["", a, b, f"{b} / {a}"], "lrrr", rows, 0)
 
 
+def warnings(comparison: Comparison) -> list[str]:
+    """Return what a reader must know to trust the figures: of the comparison, then of each."""
+    own = [one.summary.warnings for one in (comparison.a, comparison.b)]
+    both = [one for one in own[0] if one in own[1]]
+    named = [
+        f"{label}: {one}"
+        for label, notes in zip(labels(comparison), own, strict=True)
+        for one in notes
+        if one not in both
+    ]
+    return [*comparison.summary.warnings, *both, *named]
+
+
+def gain(comparison: Comparison, one: Finding) -> str | None:
+    """Return how much less each run of B takes by what a finding tells of, or None."""
+    if one.gain_us is None:
+        return None
+    what = "" if one.kind == "speed" else " of the device"
+    return f"{compared(one.gain_us, comparison.summary.wall_us_a)} less{what} in each run"
+
+
 def _findings(comparison: Comparison) -> str:
     if not comparison.findings:
         return ""
     lines = ["What it says"]
     for n, one in enumerate(comparison.findings, 1):
-        lines.append(wrapped(f"{n}. {cut(visible(one.title), LINE)}", "   "))
-        lines.append(wrapped(cut(visible(one.evidence), LINE), "   ", "   "))
+        parts = [one.title, gain(comparison, one)]
+        title = " · ".join(cut(visible(part), LINE) for part in parts if part)
+        lines.append(wrapped(f"{n}. {title}", "   "))
+        lines += [
+            wrapped(cut(visible(line), LINE), "   ", "   ")
+            for line in (one.evidence, f"→ {one.advice}")
+        ]
     return "\n".join(lines)
 
 
@@ -106,9 +132,9 @@ def _became(comparison: Comparison, limit: int | None) -> str:
     scale = unit([*frame["device_us_a"], *frame["device_us_b"]])
     lines = [f"What became of the kernels of {a} in {b}, in one run"]
     for row in frame.head(limit or len(frame)).itertuples():
-        times = f" · {row.times} times" if row.times > 1 else ""
+        often = f" · {row.times} times" if row.times > 1 else ""
         lines.append(
-            f"{row.change}{times} · {scale.number(row.device_us_a)} → "
+            f"{row.change}{often} · {scale.number(row.device_us_a)} → "
             f"{scale.number(row.device_us_b)} {scale.name}"
         )
         lines += [
@@ -185,11 +211,13 @@ def _sides(
         [scale.number(v) for v in before],
         [scale.number(v) for v in after],
         [_signed(scale, v) for v in frame["delta_us"] / runs],
-        ["new" if not n else "gone" if not m else f"{r:.2f}×" if r == r else DASH
+        ["new" if not n else "gone" if not m else f"{times(r)}×" if r == r else DASH
          for n, m, r in zip(frame["calls_a"], frame["calls_b"], frame["ratio"], strict=True)],
     ]  # fmt: skip
 
 
 def _signed(scale: Unit, value: float) -> str:
     told = scale.number(value)
-    return f"+{told}" if value > 0 else told.replace("-", "−")
+    if value > 0:
+        return f"<+{told[1:]}" if told.startswith("<") else f"+{told}"
+    return told.replace("-", "−")

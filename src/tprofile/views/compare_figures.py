@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..units import DASH, amount, duration
+from ..units import DASH, amount, duration, times
 from . import figures
 from .compare import labels
 from .words import count, percent, sentence
@@ -90,7 +90,7 @@ def _row(
     elif a == b:
         more = "the same"
     else:
-        ratio, more = f"{b / a:.2f}×" if a > 0 else "", _difference(b - a, put)
+        ratio, more = f"{times(b / a)}×" if a > 0 else "", _difference(b - a, put)
         if key == "wall" and told.differs is False:
             more = f"{more}, within noise"
     spread = [_spread(one) if key == "wall" else "" for one in (comparison.a, comparison.b)]

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..units import DASH, unit
-from .compare import figures, kernel_table, labels, operator_table
+from .compare import figures, gain, kernel_table, labels, operator_table, warnings
 from .compare_figures import details, title
+from .compare_payload import LINES_BYTES
 from .findings import Said
 from .html import findings_html, lead, notes, table_html, whole
+from .payload import lines_kept
 from .tables import Table, table
 from .words import LINE, cut, sentence
 
 if TYPE_CHECKING:
+    from ..analysis.finding import Finding
     from ..comparison import Comparison
 
 MOST_BYTES = 30_000
@@ -37,11 +40,13 @@ def _html(comparison: Comparison, limit: int | None) -> str:
     first, others = comparison.findings[:1], comparison.findings[1:]
     proof = [one.evidence for one in first]
     lines = [title(comparison), *proof, *details(comparison)]
-    said = [_said(one.title, one.evidence) for one in others[:limit]]
+    said = [_said(comparison, one) for one in others[:limit]]
     more = len(others) - len(said)
+    left_out: list[str] = []
     parts = [
         *lead([cut(line, LINE) for line in lines]),
-        *notes(comparison.summary.warnings),
+        *notes(lines_kept("warnings", warnings(comparison), LINES_BYTES, left_out)),
+        *(f"<p>… {one}</p>" for one in left_out),
         table_html(figures(comparison)),
         *findings_html(said, [f"… and {more} more in Comparison.findings"] if more else []),
     ]
@@ -51,8 +56,9 @@ def _html(comparison: Comparison, limit: int | None) -> str:
     return whole([*parts, *(table_html(_shortened(one)) for one in tables if one.rows)])
 
 
-def _said(what: str, evidence: str) -> Said:
-    return Said(cut(sentence(what), LINE), [cut(evidence, LINE)])
+def _said(comparison: Comparison, one: Finding) -> Said:
+    title = " · ".join(part for part in (sentence(one.title), gain(comparison, one)) if part)
+    return Said(cut(title, LINE), [cut(line, LINE) for line in (one.evidence, f"→ {one.advice}")])
 
 
 def _became(comparison: Comparison, limit: int | None) -> Table | None:

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TprofileError
 from . import findings
-from .compare import labels, operators
+from .compare import gain, labels, operators, warnings
 from .compare_figures import compared, details, title
 from .pack import LABEL, NAME, Names, size, table
 from .payload import finding_row, lines_kept, payload, say_findings, say_rows, told
 from .words import LINE, cut, device_word
-from .words import compared as part_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +36,8 @@ MEMBERS, MEMBERS_LETTERS = 40, 4_000
 """Kernels of a group that became one, and letters of their names: of more, the first are named."""
 
 TONES = {**findings.TONES, "results": "wait", "fused-kernels": "device", "other-kernels": "device",
-         "same-kernels": "device", "vanished-operators": "cpu", "compile-time": "cpu"}  # fmt: skip
+         "same-kernels": "device", "vanished-operators": "cpu", "compile-time": "cpu",
+         "compile-error": "cpu", "not-compiled": "cpu", "recompile-limit": "cpu"}  # fmt: skip
 """What a kind of finding is about, as for one profile."""
 
 _OPERATOR_COLUMNS = ("calls", "self_cpu_us", "self_device_us")
@@ -56,7 +56,7 @@ def compare_payload(comparison: Comparison, sort: str | None = None) -> dict[str
         "labels": list(labels(comparison)),
         "title": cut(title(comparison), LINE),
         "details": lines_kept("details", details(comparison), LINES_BYTES, left_out),
-        "warnings": lines_kept("warnings", comparison.summary.warnings, LINES_BYTES, left_out),
+        "warnings": lines_kept("warnings", warnings(comparison), LINES_BYTES, left_out),
         "figures": [
             {key: cut(text, 2 * LABEL) if text else "" for key, text in asdict(one).items()}
             for one in compared(comparison)
@@ -98,7 +98,7 @@ def _findings(comparison: Comparison, left_out: list[str]) -> dict[str, Any]:
     every = comparison.findings
     rows = told(
         (
-            finding_row(one, _tone(one), _gain(comparison, one), _hint)
+            finding_row(one, _tone(one), gain(comparison, one), _hint)
             for one in every
         ),
         FINDINGS_BYTES,
@@ -118,18 +118,13 @@ def _hint(kind: str) -> str | None:
     return findings.hint(kind) if kind in findings.TONES else None
 
 
-def _gain(comparison: Comparison, one: Finding) -> str | None:
-    if one.gain_us is None:
-        return None
-    what = "" if one.kind == "speed" else " of the device"
-    return f"{part_of(one.gain_us, comparison.summary.wall_us_a)} less{what} in each run"
-
-
 def _became(comparison: Comparison, names: Names, left_out: list[str]) -> dict[str, Any]:
     """Return the groups of kernels, those that differ most first; or why there are none."""
     frame = comparison.replaced
     if frame is None:
         why = "The runs have too many kernels to tell which of them became which."
+        if not (comparison.a.complete and comparison.b.complete):
+            why = "A run was stopped by an error, so it is not told what became of what."
         return {"of": 0, "columns": None, "none": why}
     if frame.empty:
         return {"of": 0, "columns": None, "none": "No device work was recorded."}
