@@ -9,12 +9,14 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ..errors import TprofileError
 from . import findings, heads, lines
 from .drawing import drawing
 from .figures import details, figures, headline, reason
 from .pack import LABEL, NAME, Names, number, size, table
 from .tables import (
     BYTES,
+    by_name,
     bytes_column,
     column_words,
     operator_names,
@@ -290,6 +292,32 @@ def _tree(
     return {**packed, "sort": shown, "heads": heads.tree(_there(packed), word)}
 
 
+GROUP_BYTES = 4_000_000
+"""Of a table that is asked for: ten thousand rows and more."""
+
+GROUPS = {"operators": ("shape", "thread", "line", "module", "stack"), "kernels": ("name",)}
+"""What rows of a table can be told apart by, or be put together by, beside what they are."""
+
+
+def grouped(profile: Profile, of: str, by: str) -> dict[str, Any]:
+    """Return a table with a row per name and value of `by`, and the names that it refers to.
+
+    Raises TprofileError where there is no such table, or nothing of the kind was recorded.
+    """
+    if by not in GROUPS.get(of, ()):
+        raise TprofileError(f"there is no table of {of!r} by {by!r}.")
+    names, left_out = Names(), list[str]()
+    word, kernels = cut(device_word(profile), LABEL), sorted_kernels(profile)
+    work = kernels["device_us"].sum() if len(kernels) else math.nan
+    if of == "kernels":
+        frame = by_name(kernels)
+        shown = _kernels(profile, frame, work, word, names, GROUP_BYTES, left_out)
+    else:
+        frame, sort = sorted_operators(profile, None, by)
+        shown = _operators(frame, sort, work, word, names, GROUP_BYTES, left_out, by)
+    return {"table": shown, "names": names.shown, "left_out": left_out}
+
+
 def _operators(
     frame: pd.DataFrame,
     sort: str,
@@ -298,20 +326,23 @@ def _operators(
     names: Names,
     room: int,
     left_out: list[str],
+    by: str | None = None,
 ) -> dict[str, Any]:
     device = not math.isnan(work)
     columns: dict[str, Iterable[Any] | None] = {"name": operator_names(frame)}
+    if by is not None:
+        columns[by] = [str(value) for value in frame[by]]
     for key in ("calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us"):
         columns[key] = frame[key].tolist() if device or "device" not in key else None
     columns["spread"] = _told(frame["spread"])
     shown = bytes_column(frame, sort)
     columns["self_bytes"] = frame[shown].tolist() if shown in frame else None
-    by = "self_bytes" if sort in BYTES else sort
-    packed = table(len(frame), by, columns, {"name"}, names, room)
+    lead = "self_bytes" if sort in BYTES else sort
+    packed = table(len(frame), lead, columns, {"name", by or "name"}, names, room)
     _say("operators", packed, column_words(sort, word), left_out)
     of = None if shown not in frame else word if shown == BYTES[0] else "CPU"
     whole = {"self_cpu_us": number(frame["self_cpu_us"].sum()), "self_device_us": number(work)}
-    return {**packed, "heads": heads.operators(_there(packed), word, whole, of)}
+    return {**packed, "heads": heads.operators(_there(packed), word, whole, of, by)}
 
 
 def _kernels(
@@ -327,12 +358,13 @@ def _kernels(
     columns: dict[str, Iterable[Any] | None] = {
         key: frame[key].tolist() for key in _KERNEL_COLUMNS if key in frame
     }
-    columns["device"] = (label(device) for device in frame["device"].tolist())
+    if "device" in frame:
+        columns["device"] = (label(device) for device in frame["device"].tolist())
     columns["spread"] = _told(frame["spread"])
     texts = {"name", "operator", "device", "grid", "block"}
     packed = table(len(frame), "device_us", columns, texts, names, room)
     _say("kernels", packed, f"{word} time", left_out)
-    devices, streams = (len(set(packed["columns"][key])) for key in ("device", "stream"))
+    devices, streams = (len(set(packed["columns"].get(key, ()))) for key in ("device", "stream"))
     shown = heads.kernels(_there(packed), word, number(work), devices > 1, streams > 1)
     return {**packed, "heads": shown}
 

@@ -66,15 +66,19 @@ def operator_table(profile: Profile, sort: str | None = None, limit: int | None 
     return table(title, heads, "n", [operator_names(frame), *columns], limit)
 
 
-def sorted_operators(profile: Profile, sort: str | None) -> tuple[pd.DataFrame, str]:
+def sorted_operators(
+    profile: Profile, sort: str | None, by: str | None = None
+) -> tuple[pd.DataFrame, str]:
     """Return the operators by a column, the largest first, and the column that `sort` stands for.
+
+    `by` is what else tells rows apart, as for `Profile.operators_by`.
 
     None stands for self device time. Without a device, CPU times stand for those of the device.
     Device times are those that a person looks for: with what a call launched outside all operators.
     A column `spread` is added: how much the leading time, self device or else self CPU, differs
     from run to run, as half the range over the median; NaN for fewer than three runs.
     """
-    frame = profile.operators
+    frame = profile.operators if by is None else profile.operators_by(by)
     lead = "self_device" if has_device(frame) else "self_cpu"
     spread = _spread(frame, lead, profile)
     # What a call launched in each run is not known, only the sum.
@@ -101,6 +105,23 @@ def sorted_kernels(profile: Profile) -> pd.DataFrame:
     """Return the kernels, the longest first, with a column `spread` as operators have it."""
     frame = profile.kernels
     return frame.assign(spread=_spread(frame, "run", profile))
+
+
+def by_name(kernels: pd.DataFrame) -> pd.DataFrame:
+    """Return the kernels with one row for each name, whatever launched it wherever.
+
+    What cannot be told of several rows together (medians, spreads) is NaN.
+    """
+    groups = kernels.groupby("name", sort=False)
+    frame = groups.agg(
+        calls=("calls", "sum"), device_us=("device_us", "sum"),
+        min_us=("min_us", "min"), max_us=("max_us", "max"),
+        median_us=("median_us", "first"), spread=("spread", "first"),
+    ).reset_index()  # fmt: skip
+    frame["mean_us"] = frame["device_us"] / frame["calls"]
+    several = groups.size().to_numpy() > 1
+    frame.loc[several, ["median_us", "spread"]] = float("nan")
+    return frame.sort_values("device_us", ascending=False, kind="stable", ignore_index=True)
 
 
 def sorted_modules(profile: Profile) -> tuple[pd.DataFrame, str]:

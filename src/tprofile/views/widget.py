@@ -13,6 +13,7 @@ import traitlets
 from ..errors import TprofileError
 from .pack import encode
 from .page import STATIC, trace_name
+from .payload import grouped
 from .timeline import timeline
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class HeldTrace:
         with self._writing:
             self.profile, self._run = None, (0, b"")
 
+    def table(self, of: object, by: object) -> dict[str, Any]:
+        """Answer with a table by something else than names alone: a browser says by what."""
+        if not isinstance(of, str) or not isinstance(by, str):
+            raise TprofileError(f"there is no table of {of!r} by {by!r}.")
+        return {"kind": "table", **grouped(self._there(), of, by)}
+
     def _there(self) -> Profile:
         if self.profile is None:
             raise TprofileError(
@@ -94,9 +101,10 @@ class TraceWidget(anywidget.AnyWidget):
 
     The browser sorts, filters and draws by itself. It sends `{"kind", "id", ...}` and gets an
     answer with the same id: `trace` (size and name of the file), `chunk` (bytes from `offset`),
-    `path` (where the file is), `run` (bytes of a run's timeline from `offset`), or `error`. `of`
-    says which trace is meant, where there are several. Messages may come on a thread of their own
-    while a cell runs: the answers read the finished trace and nothing else.
+    `path` (where the file is), `run` (bytes of a run's timeline from `offset`),
+    `table` (one of the tables, `by` something), or `error`. `of` says which trace is meant, where
+    there are several. Messages may come on a thread of their own while a cell runs: the answers
+    read the finished trace and nothing else.
     """
 
     _esm = STATIC / "widget.js"
@@ -145,6 +153,8 @@ class TraceWidget(anywidget.AnyWidget):
             return {"kind": kind, "size": file.stat().st_size, "file": file.name}, []
         if kind == "chunk":
             return trace.chunk(content.get("offset"))
+        if kind == "table":
+            return trace.table(content.get("table"), content.get("by")), []
         if kind == "run":
             return trace.run(content.get("run"), content.get("offset"))
         raise TprofileError(f"the widget asked for {kind!r}, which there is not.")
