@@ -6,7 +6,7 @@ import { Answer, Warnings } from "./answer.tsx";
 import { Below, Findings } from "./findings.tsx";
 import { Frame } from "./frame.tsx";
 import type { Payload } from "./payload.ts";
-import { chosenSpans, findingAt, NOTHING, selectionOf, type Selection } from "./selection.ts";
+import { chosenSpans, findingAt, NOTHING, placeOf, selectionOf, type Selection } from "./selection.ts";
 import { Strip } from "./strip.tsx";
 import { Table, type Order } from "./table.tsx";
 import {
@@ -120,7 +120,12 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
     >
       <div class="tp-header">
         <Answer payload={payload} open={() => open("findings", 0)} />
-        <Actions trace={trace} title={`${whose}: ${lead ? `${lead}, ` : ""}${text}`} />
+        <Actions
+          trace={trace}
+          title={`${whose}: ${lead ? `${lead}, ` : ""}${text}`}
+          at={placeOf(payload, marked, selection.span)}
+          times={payload.run_times_ns}
+        />
       </div>
       <Warnings lines={payload.warnings} />
       <div class="tp-figures">

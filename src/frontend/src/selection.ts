@@ -1,6 +1,7 @@
 // One selection for all views: a name that the tables and the strip share, a row, or a finding.
 
 import { KINDS, type Payload } from "./payload.ts";
+import type { Place } from "./perfetto.ts";
 
 export interface Selection {
   /** Index into the payload's names, or null. */
@@ -13,10 +14,12 @@ export interface Selection {
   line: number | null;
   /** One of the findings, or null. */
   finding: number | null;
+  /** The very span that was clicked on, or null. */
+  span: number | null;
 }
 
 export const NOTHING: Selection = {
-  operator: null, kernel: null, module: null, line: null, finding: null,
+  operator: null, kernel: null, module: null, line: null, finding: null, span: null,
 };
 
 /** Return what a row of the kernels selects. */
@@ -136,7 +139,25 @@ function addOperator({ strip }: Payload, operator: number, found: Set<number>): 
 export function selectionOf(payload: Payload, span: number): Selection {
   const { spans } = payload.strip!;
   const name = spans.name[span] ?? null;
-  if (spans.kind[span]! < KERNEL) return { ...NOTHING, operator: name };
+  if (spans.kind[span]! < KERNEL) return { ...NOTHING, operator: name, span };
   const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, span, i));
-  return row < 0 ? NOTHING : { ...NOTHING, operator: spans.operator[span] ?? null, kernel: row };
+  const operator = spans.operator[span] ?? null;
+  return row < 0 ? NOTHING : { ...NOTHING, operator, kernel: row, span };
+}
+
+/** Return where one of the spans that are marked out is: the one that was clicked on, else the
+ * first work of a device, else the first of all. */
+export function placeOf(
+  payload: Payload,
+  marked: Set<number> | null,
+  clicked: number | null,
+): Place | null {
+  if (!marked) return null;
+  const { run, spans } = payload.strip!;
+  const work = [...marked].filter((i) => isWork(payload, i));
+  const first = (work.length ? work : [...marked]).reduce((a, b) =>
+    spans.start_us[b]! < spans.start_us[a]! ? b : a,
+  );
+  const span = clicked !== null && marked.has(clicked) ? clicked : first;
+  return { start_us: spans.start_us[span]!, duration_us: spans.duration_us[span]!, run };
 }

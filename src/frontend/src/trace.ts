@@ -9,8 +9,9 @@ export type Told = (text: string) => void;
 
 /** Where a trace can be had from. */
 export interface TraceSource {
-  /** Fetch the whole file; `progress` gets what to say meanwhile. */
-  fetch(progress: Told, stop: AbortSignal): Promise<TraceFile>;
+  /** Fetch the whole file; `progress` gets what to say meanwhile. `admit` throws if it is not to be
+   * fetched, its size being what it is. */
+  fetch(progress: Told, stop: AbortSignal, admit?: (size: number) => void): Promise<TraceFile>;
   /** Have it written where the kernel runs and return its path, or null if there is no kernel. */
   path: ((progress: Told, stop: AbortSignal) => Promise<string>) | null;
 }
@@ -42,9 +43,14 @@ export class KernelTrace implements TraceSource {
     return String(answer.path);
   };
 
-  async fetch(progress: Told, stop: AbortSignal): Promise<TraceFile> {
+  async fetch(
+    progress: Told,
+    stop: AbortSignal,
+    admit?: (size: number) => void,
+  ): Promise<TraceFile> {
     progress("Preparing the trace …");
     const [{ size, file }] = await this.#ask({ kind: "trace" }, progress, stop);
+    admit?.(size);
     const bytes = new Uint8Array(size);
     for (let at = 0; at < size; ) {
       progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
@@ -118,49 +124,6 @@ export function save({ file, bytes }: TraceFile): void {
   link.download = file;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
-}
-
-export const PERFETTO = "https://ui.perfetto.dev";
-const PING_MS = 50;
-const GIVE_UP_MS = 60_000;
-
-/** Hand a trace to a Perfetto window, which says when it can take it. */
-export function openInPerfetto(
-  window_: Window,
-  trace: TraceFile,
-  title: string,
-  stop: AbortSignal,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    stop.throwIfAborted();
-    stop.addEventListener("abort", () => end(new Error("given up")), { once: true });
-    const end = (error?: Error) => {
-      clearInterval(ping);
-      removeEventListener("message", listen);
-      if (error) reject(error);
-      else resolve();
-    };
-    const listen = (event: MessageEvent) => {
-      if (event.source !== window_ || event.origin !== PERFETTO || event.data !== "PONG") return;
-      const buffer = trace.bytes.buffer as ArrayBuffer;
-      const perfetto = { buffer, title: plain(title), fileName: trace.file, localOnly: false };
-      window_.postMessage({ perfetto }, PERFETTO, [buffer]);
-      end();
-    };
-    const started = Date.now();
-    const ping = setInterval(() => {
-      if (window_.closed) end(new Error("its window was closed"));
-      else if (Date.now() - started > GIVE_UP_MS) end(new Error("it did not answer for a minute"));
-      // To any origin: until it has loaded, the window is not Perfetto's yet. It tells nothing.
-      else window_.postMessage("PING", "*");
-    }, PING_MS);
-    addEventListener("message", listen);
-  });
-}
-
-/** Return a title with what Perfetto takes. */
-export function plain(title: string): string {
-  return title.replaceAll("µ", "u").replace(/[^A-Za-z0-9.\-_#:/?=&;%+$]+/g, " ").trim();
 }
 
 /** Put a text on the clipboard; false where the browser does not let us. */

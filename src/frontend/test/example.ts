@@ -13,6 +13,7 @@ export function example(): Payload {
     device: "CUDA",
     runs: 2,
     complete: true,
+    run_times_ns: { 1: [5_000_000_000_001_000, 5_000_000_000_101_000] },
     names: ["aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm", "bias", "CUDA 0"],
     whole: { self_cpu_us: 200, self_device_us: 80 },
     findings: { of: 0, rows: [], none: "Nothing found that holds this code back" },

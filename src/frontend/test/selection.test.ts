@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  chosenSpans, findingAt, kernelAt, lineAt, NOTHING, selectionOf,
+  chosenSpans, findingAt, kernelAt, lineAt, NOTHING, placeOf, selectionOf,
 } from "../src/selection.ts";
 import { cell, example, finding } from "./example.ts";
 
@@ -40,15 +40,15 @@ test("kernels of one name are told apart by device and stream", () => {
   one.strip!.spans.row[5] = 1;
   assert.deepEqual(chosen(1, 0, one), [2, 4]);
   assert.deepEqual(chosen(1, 1, one), [3, 5]);
-  assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1 });
+  assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1, span: 5 });
   one.names.push("CUDA 1");
   one.kernels.columns.device = [5, 6];
   assert.equal(chosen(1, 1, one), null);
 });
 
 test("a click on a bar selects what stands in the tables", () => {
-  assert.deepEqual(selectionOf(example(), 5), { ...NOTHING, operator: 1, kernel: 1 });
-  assert.deepEqual(selectionOf(example(), 0), { ...NOTHING, operator: 0 });
+  assert.deepEqual(selectionOf(example(), 5), { ...NOTHING, operator: 1, kernel: 1, span: 5 });
+  assert.deepEqual(selectionOf(example(), 0), { ...NOTHING, operator: 0, span: 0 });
 });
 
 test("a click on several drawn as one selects nothing", () => {
@@ -89,4 +89,14 @@ test("a line is the bars that it caused", () => {
 
 test("a row of the kernels selects its operator too", () => {
   assert.deepEqual(kernelAt(example(), 1), { ...NOTHING, kernel: 1, operator: 1 });
+});
+
+test("a selection is at the bar that was clicked on, else at its first work, else its first bar", () => {
+  const place = (spans: number[], clicked: number | null = null) =>
+    placeOf(example(), new Set(spans), clicked);
+  assert.deepEqual(place([1, 2, 3, 5, 4], 3), { start_us: 20, duration_us: 6, run: 1 });
+  assert.deepEqual(place([1, 2, 3, 5, 4]), { start_us: 30, duration_us: 20, run: 1 });
+  // One that was clicked on, but is not of it any more
+  assert.deepEqual(place([1, 2, 3], 5), { start_us: 5, duration_us: 24, run: 1 });
+  assert.equal(placeOf(example(), null, 5), null);
 });
