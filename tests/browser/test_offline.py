@@ -143,3 +143,50 @@ def test_nothing_selected_shows_the_whole(
 ) -> None:
     tab = opened(context, run(lab, server, RECORDED))
     assert tab.evaluate("() => window.app.trace.selection.selection.kind") == "empty"
+
+
+SIZED = """import tprofile.views.widget as w
+answer = w.TraceWidget._answered
+def sized(self, content):
+    found, buffers = answer(self, content)
+    if found["kind"] == "trace" and sizes:
+        found["size"] = sizes.pop(0)
+    return found, buffers
+w.TraceWidget._answered = sized
+sizes = [150_000_000, 2_500_000_000]"""
+
+
+def test_a_large_trace_is_asked_about_before_it_is_fetched(
+    lab: Lab, server: Server, traffic: Traffic, screenshot: Callable[..., Path]
+) -> None:
+    context = traffic.context
+    # GIVEN a kernel that tells other sizes than the trace has, twice
+    view = run(lab, server, SIZED, RECORDED)
+    told = view.locator(".tp-told")
+    button = view.get_by_role("button", name="Open in Perfetto")
+
+    def closed(click: Callable[[], None]) -> None:
+        with context.expect_page() as tab:
+            click()
+        if not tab.value.is_closed():
+            tab.value.wait_for_event("close")
+
+    # THEN Perfetto's window does not stay before the question
+    closed(button.click)
+    expect(told).to_contain_text("The trace is 150.0 MB packed, and Perfetto holds at most about")
+    expect(told.get_by_role("button", name="Download trace")).to_be_visible()
+    for theme in ("light", "dark"):
+        lab.theme(theme)
+        screenshot(f"large-{theme}", view)
+    # AND none is offered for what it cannot hold
+    closed(told.get_by_role("button", name="Open it anyway").click)
+    expect(told).to_contain_text(
+        "The trace is 2500.0 MB, and Perfetto holds at most about 2 GB: it"
+    )
+    expect(told.get_by_role("button", name="Open it anyway")).to_have_count(0)
+    screenshot("too-large", view)
+    # AND with the true size it opens at once
+    opened(context, view)
+    expect(told).to_contain_text("open in Perfetto, from this notebook server.")
+    # The windows that were closed had not loaded yet.
+    traffic.errors = [e for e in traffic.errors if not e.startswith("Failed to load ")]

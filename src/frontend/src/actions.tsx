@@ -7,7 +7,7 @@ import { copy, megabytes, save, type Told, type TraceSource } from "./trace.ts";
 
 interface Message {
   text: string;
-  /** Offer the other ways to the trace beside it. */
+  /** Offer the download beside it. */
   offer?: boolean;
   /** Offer Perfetto nevertheless. */
   large?: boolean;
@@ -139,7 +139,6 @@ export function Actions({ trace, title, at, times }: Props) {
               <button type="button" onClick={() => perfetto(true)}>Open it anyway</button>
             )}
             {told.offer && <button type="button" onClick={download}>Download trace</button>}
-            {told.offer && trace.path && <button type="button" onClick={copyPath}>Copy path</button>}
             <button type="button" aria-label="Close this message" onClick={close}>×</button>
           </>
         )}

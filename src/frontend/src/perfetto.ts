@@ -58,7 +58,7 @@ export class Large extends Error {
     const possible = size <= MOST;
     super(
       `The trace is ${megabytes(size)}${possible ? " packed" : ""}, and Perfetto holds at most ` +
-        `about 2 GB${possible ? "." : ": it would not open."}`,
+        `about 2\u00a0GB${possible ? "." : ": it would not open."}`,
     );
     this.possible = possible;
   }

@@ -85,9 +85,9 @@ test("from 100 MB on someone has to say yes, and beyond 2 GB Perfetto is no use"
     }
     return null;
   };
-  const sentence = "The trace is 100.0 MB packed, and Perfetto holds at most about 2 GB.";
+  const sentence = "The trace is 100.0 MB packed, and Perfetto holds at most about 2\u00a0GB.";
   assert.deepEqual(refused(100e6, false), [sentence, true]);
-  const never = "The trace is 2500.0 MB, and Perfetto holds at most about 2 GB: it would not open.";
+  const never = "The trace is 2500.0 MB, and Perfetto holds at most about 2\u00a0GB: it would not open.";
   assert.deepEqual(refused(2.5e9, false), [never, false]);
   assert.deepEqual(refused(2.5e9, true), [never, false]);
 });
