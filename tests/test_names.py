@@ -123,6 +123,8 @@ def test_imports_run_one_way(module: str) -> None:
         ("torch", {"session", "modules", "compiled", "trace.live"}),
         ("IPython", {"magic", "cell", "options", "output", "views.show"}),
         ("anywidget", {"views.widget"}),
+        ("jupyter_server", {"server"}),
+        ("tornado", {"server"}),
         (
             "msgspec",
             {

@@ -6,6 +6,8 @@ import dataclasses
 import json
 import math
 import re
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -33,8 +35,8 @@ def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
     assert json.loads(encode(found)) == found
     assert list(found) == [
         "id", "headline", "reason", "first", "details", "figures", "warnings", "device", "runs",
-        "complete", "names", "whole", "findings", "lines", "modules", "operators", "kernels",
-        "strip", "left_out",
+        "complete", "run_times_ns", "names", "whole", "findings", "lines", "modules", "operators",
+        "kernels", "strip", "left_out",
     ]  # fmt: skip
     assert size(found) <= 130_000
     assert len(set(found["names"])) == len(found["names"])
@@ -118,6 +120,7 @@ def test_the_whole_of_a_small_one() -> None:
         "device": "CUDA",
         "runs": 2,
         "complete": True,
+        "run_times_ns": {"1": [0, 40_000], "2": [100_000, 141_000]},
         "names": [
             "aten::b", "aten::a", "aten::a (annotation)", "cudaLaunchKernel", "aten::c",
             "k", "CUDA 0", "[1, 2, 3]", "[64, 1, 1]", "Memset",
@@ -285,7 +288,7 @@ def test_columns_are_the_frames(name: str) -> None:
     assert found["figures"] == [dataclasses.asdict(figure) for figure in figures(one)]
 
 
-SIZES = {"matmul_add_64": 2_900, "item_in_loop": 21_000, "mlp_train": 21_000,
+SIZES = {"matmul_add_64": 3_100, "item_in_loop": 21_000, "mlp_train": 21_000,
          "resnet18_train": 60_000}  # fmt: skip
 
 
@@ -739,3 +742,32 @@ def test_what_json_has_no_word_for_is_refused() -> None:
     assert encode({"µ": [1, 0.5, None, "名"]}) == '{"µ":[1,0.5,null,"名"]}'
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode({"a": math.nan})
+
+
+def test_runs_are_where_the_exported_file_has_them(tmp_path: Path) -> None:
+    # GIVEN three runs, in a trace whose times are of the day, to the nanosecond
+    steps = [
+        note(f"ProfilerStep#{i}", f"171219549550{i}094.565", f"9{i}.007")  # type: ignore[arg-type]
+        for i in (1, 2, 3)
+    ]
+    one = profile(*steps, op("a", "1712195495501100.001", 2))  # type: ignore[arg-type]
+    times = sound(one)["run_times_ns"]
+    file = json.loads(Path(one.export_trace(tmp_path / "t.json")).read_text(), parse_float=Decimal)
+    written = [e for e in file["traceEvents"] if str(e.get("name")).startswith("ProfilerStep")]
+    # THEN each is where the file has it, as numbers that a browser holds exactly
+    assert times == {
+        e["name"][-1]: [int(e["ts"] * 1000), int((e["ts"] + e["dur"]) * 1000)] for e in written
+    }
+    assert [end - start for start, end in times.values()] == [91_007, 92_007, 93_007]
+    assert all(0 < time < 2**53 for both in times.values() for time in both)
+
+
+def test_of_many_runs_the_drawn_one_is_placed_too() -> None:
+    # GIVEN runs of which the median is none of the first hundred
+    steps = [
+        note(f"ProfilerStep#{i}", 10 * i, 5 if i == 151 else 1 + 8 * (i > 151))
+        for i in range(1, 302)
+    ]
+    found = sound(profile(*steps, op("a", 1511, 0.5)))
+    assert found["strip"]["run"] == 151
+    assert list(found["run_times_ns"]) == [*map(str, range(1, 101)), "151"]

@@ -19,7 +19,7 @@ from .errors import TprofileError
 from .files import whole_file
 from .trace import Trace
 from .trace.read import read
-from .trace.write import dump, write
+from .trace.write import dump, offset_ns, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,6 +74,13 @@ class Profile:
     def run_source(self) -> str:
         """What tells one run from the next: "marks" (ours), "steps" (ProfilerStep#N), "trace"."""
         return self._found.runs.source
+
+    @property
+    def run_times_ns(self) -> list[tuple[int, int]]:
+        """Start and end of each run, in nanoseconds, as in the file that `export_trace` writes."""
+        runs, offset = self._found.runs, offset_ns(self.trace)
+        starts, ends = runs.start_ns + offset, runs.end_ns + offset
+        return list(zip(starts.tolist(), ends.tolist(), strict=True))
 
     @property
     def complete(self) -> bool:

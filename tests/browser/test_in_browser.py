@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pages import Front, Lab, Perfetto, expect
+from pages import NO_PERFETTO, Front, Lab, Perfetto, expect
 from server import Server
 from traces import DATA, note, op, profile, recorded, work
 from traffic import Traffic
@@ -232,13 +232,14 @@ def test_the_trace_is_downloaded_and_opened_in_perfetto(
     assert got["title"].startswith("tprofile: CPU only a run takes ")
     assert got["fileName"] == file.name
     assert tprofile.load(got["buffer"]).operators.equals(mine.operators)
-    expect(view.locator(".tp-told")).to_contain_text("open in Perfetto")
+    expect(view.locator(".tp-told")).to_contain_text("open in Perfetto at ui.perfetto.dev")
 
 
 def test_what_goes_wrong_with_a_trace_is_said(
     lab: Lab, server: Server, traffic: Traffic, context: BrowserContext
 ) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
+    context.add_init_script(NO_PERFETTO)
     run(lab, server, SETUP, CELL, EXPORT)
     view = shown(lab.outputs(1))
     told = view.locator(".tp-told")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext, ConsoleMessage, Page, WebError
+    from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, WebError
 
 LOCAL = ("about", "blob", "data", "file")
 """Schemes of addresses that reach no network."""
@@ -43,9 +43,15 @@ class Traffic:
         self.errors: list[str] = []
         self._allowed: set[str] = set()
         context.on("request", lambda request: self.requests.append(request.url))
+        context.on("requestfailed", self._failed)
         context.on("page", self._page)
         context.on("console", self._console)
         context.on("weberror", self._error)
+
+    def _failed(self, request: Request) -> None:
+        # What the page's own policy forbids is reported as a request, and never made.
+        if request.failure == "csp":
+            self.requests.remove(request.url)
 
     def _page(self, page: Page) -> None:
         page.on("websocket", lambda socket: self.requests.append(socket.url))

@@ -12,9 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traffic import Traffic
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 NO_ANSWER = ("https://storage.cloud.google.com", "http://127.0.0.1:9001")
 """What Perfetto's page asks for as it starts: whether one is of Google, and a local engine."""
@@ -64,6 +67,12 @@ def served() -> Iterator[str]:
     server.server_close()
 
 
+def query(page: Page, sql: str) -> list[list[Any]]:
+    """Return the rows that the engine of a page of Perfetto has for a query."""
+    rows: list[list[Any]] = json.loads(page.evaluate(_QUERY, sql))
+    return rows
+
+
 class Viewer:
     """A tab of Perfetto, which opens one trace after the other."""
 
@@ -95,8 +104,7 @@ class Viewer:
 
     def query(self, sql: str) -> list[list[Any]]:
         """Return the rows that Perfetto's engine has for a query; 64-bit integers as text."""
-        rows: list[list[Any]] = json.loads(self._page.evaluate(_QUERY, sql))
-        return rows
+        return query(self._page, sql)
 
     def errors(self) -> dict[str, int]:
         """Return what the engine counted as errors and lost data."""

@@ -1,14 +1,16 @@
 // What can be done with the trace, and what came of it.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import {
-  copy, megabytes, openInPerfetto, PERFETTO, save, type Told, type TraceSource,
-} from "./trace.ts";
+import type { Payload } from "./payload.ts";
+import { address, admit, Large, openInPerfetto, type Place, viewer } from "./perfetto.ts";
+import { copy, megabytes, save, type Told, type TraceSource } from "./trace.ts";
 
 interface Message {
   text: string;
   /** Offer the download beside it. */
   offer?: boolean;
+  /** Offer Perfetto nevertheless. */
+  large?: boolean;
   /** A path, to be copied by hand if need be. */
   path?: string;
 }
@@ -17,7 +19,15 @@ function why(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-export function Actions({ trace, title }: { trace: TraceSource | null; title: string }) {
+interface Props {
+  trace: TraceSource | null;
+  title: string;
+  /** Where Perfetto opens; null where nothing is selected. */
+  at: Place | null;
+  times: Payload["run_times_ns"];
+}
+
+export function Actions({ trace, title, at, times }: Props) {
   const [busy, setBusy] = useState("");
   const [told, setTold] = useState<Message | null>(null);
   const going = useRef<AbortController | null>(null);
@@ -60,9 +70,11 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
       });
     });
 
-  const perfetto = () => {
+  /** `sure`: however large it is. */
+  const perfetto = (sure: boolean) => {
+    const { url, local } = viewer();
     // In the click itself: later, a browser takes it for an unwanted pop-up.
-    const opened = window.open(PERFETTO);
+    const opened = window.open(address(url, at, times));
     if (!opened) {
       setTold({
         text: "No window may be opened from here. Download the trace and open it at ui.perfetto.dev.",
@@ -72,21 +84,28 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
     }
     start(async (progress, stop) => {
       try {
-        const file = await trace!.fetch(progress, stop);
+        const file = await trace!.fetch(progress, stop, (size) => admit(size, sure));
         progress("Waiting for Perfetto …");
-        await openInPerfetto(opened, file, title, stop);
+        await openInPerfetto(opened, url, file, title, stop);
       } catch (error) {
-        if (stop.aborted) {
-          opened.close();
-          return;
-        }
+        const large = error instanceof Large;
+        // Whoever is asked about the size is asked here.
+        if (stop.aborted || large) opened.close();
+        if (stop.aborted) return;
         setTold({
-          text: `Perfetto could not be given the trace: ${why(error)}. Download it and open it there.`,
+          text: large
+            ? error.message
+            : `Perfetto could not be given the trace: ${why(error)}. Download it and open it there.`,
           offer: true,
+          large: large && error.possible,
         });
         return;
       }
-      setTold({ text: "The trace is open in Perfetto, which keeps it in your browser." });
+      setTold({
+        text: local
+          ? "The trace is open in Perfetto, from this notebook server."
+          : "The trace is open in Perfetto at ui.perfetto.dev, which keeps it in your browser.",
+      });
     });
   };
 
@@ -103,7 +122,7 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
       <div class="tp-buttons">
         <button type="button" onClick={download}>Download trace</button>
         {trace.path && <button type="button" onClick={copyPath}>Copy path</button>}
-        <button type="button" class="tp-main" onClick={perfetto}>Open in Perfetto</button>
+        <button type="button" class="tp-main" onClick={() => perfetto(false)}>Open in Perfetto</button>
       </div>
       <div class="tp-told" role="status">
         {busy && (
@@ -116,6 +135,9 @@ export function Actions({ trace, title }: { trace: TraceSource | null; title: st
             <span>
               {told.text} {told.path && <code class="tp-path">{told.path}</code>}
             </span>{" "}
+            {told.large && (
+              <button type="button" onClick={() => perfetto(true)}>Open it anyway</button>
+            )}
             {told.offer && <button type="button" onClick={download}>Download trace</button>}
             <button type="button" aria-label="Close this message" onClick={close}>×</button>
           </>

@@ -7,7 +7,7 @@ import { Flame, useNested } from "./calltree.tsx";
 import { Below, Findings } from "./findings.tsx";
 import { Frame } from "./frame.tsx";
 import type { Payload } from "./payload.ts";
-import { chosenSpans, findingAt, NOTHING, selectionOf, type Selection } from "./selection.ts";
+import { chosenSpans, findingAt, NOTHING, placeOf, selectionOf, type Selection } from "./selection.ts";
 import { Strip } from "./strip.tsx";
 import { Table, type Order } from "./table.tsx";
 import {
@@ -146,7 +146,12 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
     >
       <div class="tp-header">
         <Answer payload={payload} open={() => open("findings", 0)} />
-        <Actions trace={trace} title={`${whose}: ${lead ? `${lead}, ` : ""}${text}`} />
+        <Actions
+          trace={trace}
+          title={`${whose}: ${lead ? `${lead}, ` : ""}${text}`}
+          at={placeOf(payload, marked, selection)}
+          times={payload.run_times_ns}
+        />
       </div>
       <Warnings lines={payload.warnings} />
       <div class="tp-figures">

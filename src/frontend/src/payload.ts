@@ -200,6 +200,9 @@ export interface Payload {
   runs: number;
   /** Whether the runs came to their end: false if the only one was stopped. */
   complete: boolean;
+  /** Start and end of runs, by their numbers, as in the file of the trace. Only the first hundred
+   * are sure to be here, and the one that is drawn. */
+  run_times_ns: Record<number, [number, number]>;
   names: string[];
   findings: {
     of: number;

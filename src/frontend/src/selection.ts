@@ -1,6 +1,7 @@
 // One selection for all views: a name that the tables and the strip share, a row, or a finding.
 
 import { known, type Payload, type Strip } from "./payload.ts";
+import type { Place } from "./perfetto.ts";
 import { CALL, isWork, KERNEL, kindOf, parents, WAIT, type Spans } from "./spans.ts";
 
 export interface Selection {
@@ -16,10 +17,12 @@ export interface Selection {
   node: number | null;
   /** One of the findings, or null. */
   finding: number | null;
+  /** Where the very bar is that was clicked on, or null. */
+  place: Place | null;
 }
 
 export const NOTHING: Selection = {
-  operator: null, kernel: null, module: null, line: null, node: null, finding: null,
+  operator: null, kernel: null, module: null, line: null, node: null, finding: null, place: null,
 };
 
 /** Return what a row of the kernels selects. */
@@ -123,20 +126,54 @@ function ofOperator(strip: Strip, operator: number): Spans | null {
 export function selectionOf(payload: Payload, span: number, strip = payload.strip!): Selection {
   const { spans } = strip;
   const name = known(spans.name, span);
+  if (name === null) return NOTHING;
+  return { ...rowsOf(payload, strip, span, name), place: placeAt(strip, span) };
+}
+
+function rowsOf(payload: Payload, strip: Strip, span: number, name: number): Selection {
+  const { spans } = strip;
   const kind = kindOf(spans, span);
   if (kind === "line") {
     const row = payload.lines?.columns.line.findIndex(
       (line, i) => line === spans.line![span] && inCell(payload.lines!, i),
-    );
-    return row === undefined || row < 0 ? NOTHING : lineAt(payload, row);
+    ) ?? -1;
+    return row < 0 ? NOTHING : lineAt(payload, row);
   }
   if (kind === "module") {
-    const row = payload.modules?.columns.module.indexOf(name ?? -1) ?? -1;
+    const row = payload.modules?.columns.module.indexOf(name) ?? -1;
     return row < 0 ? NOTHING : { ...NOTHING, module: row };
   }
   if (!isWork(strip, span)) return { ...NOTHING, operator: name };
   const row = payload.kernels.columns.name.findIndex((_, i) => isOf(payload, strip, span, i));
-  return row < 0
-    ? NOTHING
-    : { ...NOTHING, operator: known(spans.operator, span), kernel: row };
+  const operator = known(spans.operator, span);
+  return row < 0 ? NOTHING : { ...NOTHING, operator, kernel: row };
+}
+
+function placeAt({ run, spans }: Strip, span: number): Place {
+  return { start_us: spans.start_us[span]!, duration_us: spans.duration_us[span]!, run };
+}
+
+/** Return the span of a run that stands at a place, or -1. */
+export function spanIn({ run, spans }: Strip, place: Place | null): number {
+  if (place?.run !== run) return -1;
+  const same = (one: number, other: number) => Math.abs(one - other) < 0.001;
+  for (let i = 0; i < spans.start_us.length; i++) {
+    if (same(spans.start_us[i]!, place.start_us) && same(spans.duration_us[i]!, place.duration_us)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+/** Return where the selection is in the record: what was clicked on, else, of what is marked out in
+ * the chart, the first work of a device, else the first of all. */
+export function placeOf(
+  { strip }: Payload, marked: Spans | null, { place }: Selection,
+): Place | null {
+  if (place || !marked) return place;
+  const work = marked.filter((i) => isWork(strip!, i));
+  const first = (work.length ? work : marked).reduce((a, b) =>
+    strip!.spans.start_us[b]! < strip!.spans.start_us[a]! ? b : a,
+  );
+  return placeAt(strip!, first);
 }

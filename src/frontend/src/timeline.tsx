@@ -5,7 +5,7 @@ import { Chart } from "./chart.tsx";
 import type { View } from "./lanes.ts";
 import { known, type Payload, type Strip } from "./payload.ts";
 import { decoded } from "./runs.ts";
-import { chosenSpans, NOTHING, selectionOf, type Selection } from "./selection.ts";
+import { chosenSpans, NOTHING, selectionOf, spanIn, type Selection } from "./selection.ts";
 import { chain, isWork, parents, within } from "./spans.ts";
 import { Coarse, Legend, which } from "./strip.tsx";
 import type { Theme } from "./theme.ts";
@@ -44,20 +44,15 @@ export function Timeline({ payload, trace, theme, selection, setSelection }: Pro
   const [view, setView] = useState<View>({ from: 0, to: wall });
   useEffect(() => setView({ from: 0, to: wall }), [strip]);
   const up = useMemo(() => parents(strip), [strip]);
-  const [picked, setPicked] = useState({ span: -1, strip, selection });
-  // What another view selects takes its place.
-  const span = picked.strip === strip && picked.selection === selection ? picked.span : -1;
+  const span = useMemo(() => spanIn(strip, selection.place), [strip, selection]);
   const steps = useMemo(() => (span < 0 ? [] : chain(strip, up, span)), [strip, up, span]);
   const chosen = useMemo(
     () => (span < 0 ? chosenSpans(payload, selection, strip) : within(strip, up, span, steps)),
     [payload, selection, strip, up, span, steps],
   );
   const strips = useMemo(() => [strip], [strip]);
-  const select = (at: number) => {
-    const next = at < 0 || at === span ? NOTHING : { ...selectionOf(payload, at, strip) };
-    setPicked({ span: next === NOTHING ? -1 : at, strip, selection: next });
-    setSelection(next);
-  };
+  const select = (at: number) =>
+    setSelection(at < 0 || at === span ? NOTHING : selectionOf(payload, at, strip));
 
   return (
     <section class="tp-timeline" aria-label="Timeline">

@@ -9,12 +9,15 @@ export type Told = (text: string) => void;
 
 /** Where a trace can be had from. */
 export interface TraceSource {
-  /** Fetch the whole file; `progress` gets what to say meanwhile. */
-  fetch(progress: Told, stop: AbortSignal): Promise<TraceFile>;
+  /** Fetch the whole file; `progress` gets what to say meanwhile. `admit` throws if it is not to be
+   * fetched, its size being what it is. */
+  fetch(progress: Told, stop: AbortSignal, admit?: (size: number) => void): Promise<TraceFile>;
   /** Have it written where the kernel runs and return its path, or null if there is no kernel. */
   path: ((progress: Told, stop: AbortSignal) => Promise<string>) | null;
   /** Fetch a run, counted from 1, in the form that `runs.ts` reads, or null if there is none. */
   run: ((run: number, progress: Told, stop: AbortSignal) => Promise<Uint8Array>) | null;
+  /** Fetch a table by something else than names alone, or null if there is no kernel. */
+  table: ((table: string, by: string) => Promise<any>) | null;
 }
 
 /** The part of a widget's model that is used here. */
@@ -44,14 +47,24 @@ export class KernelTrace implements TraceSource {
     return String(answer.path);
   };
 
-  async fetch(progress: Told, stop: AbortSignal): Promise<TraceFile> {
+  async fetch(
+    progress: Told,
+    stop: AbortSignal,
+    admit?: (size: number) => void,
+  ): Promise<TraceFile> {
     progress("Preparing the trace …");
     const [{ size, file }] = await this.#ask({ kind: "trace" }, progress, stop);
+    admit?.(size);
     return { file, bytes: await this.#pieces({ kind: "chunk" }, size, progress, stop) };
   }
 
   run = async (run: number, progress: Told, stop: AbortSignal): Promise<Uint8Array> =>
     this.#pieces({ kind: "run", run }, 0, progress, stop);
+
+  table = async (table: string, by: string): Promise<any> => {
+    const { signal } = new AbortController();
+    return (await this.#ask({ kind: "table", table, by }, () => {}, signal))[0];
+  };
 
   /** Fetch bytes piece by piece; `size` is how many there are, or 0 if the first answer says it. */
   async #pieces(
@@ -62,7 +75,7 @@ export class KernelTrace implements TraceSource {
     do {
       if (at || size) progress(`Fetching ${Math.floor((at / size) * 100)} % of ${megabytes(size)}`);
       const [answer, buffer] = await this.#ask({ ...question, offset: at }, progress, stop);
-      if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece");
+      if (!buffer?.byteLength) throw new Error("the kernel sent an empty piece of the trace");
       if (!size) bytes = new Uint8Array((size = answer.size));
       bytes.set(new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength), at);
       at += buffer.byteLength;
@@ -107,6 +120,7 @@ export class KernelTrace implements TraceSource {
 export class EmbeddedTrace implements TraceSource {
   path = null;
   run = null;
+  table = null;
   #file: string;
   #base64: string;
 
@@ -133,49 +147,6 @@ export function save({ file, bytes }: TraceFile): void {
   link.download = file;
   link.click();
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
-}
-
-export const PERFETTO = "https://ui.perfetto.dev";
-const PING_MS = 50;
-const GIVE_UP_MS = 60_000;
-
-/** Hand a trace to a Perfetto window, which says when it can take it. */
-export function openInPerfetto(
-  window_: Window,
-  trace: TraceFile,
-  title: string,
-  stop: AbortSignal,
-): Promise<void> {
-  return new Promise((resolve, reject) => {
-    stop.throwIfAborted();
-    stop.addEventListener("abort", () => end(new Error("given up")), { once: true });
-    const end = (error?: Error) => {
-      clearInterval(ping);
-      removeEventListener("message", listen);
-      if (error) reject(error);
-      else resolve();
-    };
-    const listen = (event: MessageEvent) => {
-      if (event.source !== window_ || event.origin !== PERFETTO || event.data !== "PONG") return;
-      const buffer = trace.bytes.buffer as ArrayBuffer;
-      const perfetto = { buffer, title: plain(title), fileName: trace.file, localOnly: false };
-      window_.postMessage({ perfetto }, PERFETTO, [buffer]);
-      end();
-    };
-    const started = Date.now();
-    const ping = setInterval(() => {
-      if (window_.closed) end(new Error("its window was closed"));
-      else if (Date.now() - started > GIVE_UP_MS) end(new Error("it did not answer for a minute"));
-      // To any origin: until it has loaded, the window is not Perfetto's yet. It tells nothing.
-      else window_.postMessage("PING", "*");
-    }, PING_MS);
-    addEventListener("message", listen);
-  });
-}
-
-/** Return a title with what Perfetto takes. */
-export function plain(title: string): string {
-  return title.replaceAll("µ", "u").replace(/[^A-Za-z0-9.\-_#:/?=&;%+$]+/g, " ").trim();
 }
 
 /** Put a text on the clipboard; false where the browser does not let us. */

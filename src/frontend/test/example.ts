@@ -24,6 +24,7 @@ export function example(): Payload {
     device: "CUDA",
     runs: 2,
     complete: true,
+    run_times_ns: { 1: [5_000_000_000_001_000, 5_000_000_000_101_000] },
     names: ["aten::linear", "aten::addmm", "cudaLaunchKernel", "gemm", "bias", "CUDA 0"],
     findings: { of: 0, rows: [], none: "Nothing found that holds this code back" },
     lines: null,

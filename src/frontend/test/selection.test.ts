@@ -1,14 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Payload, SpanColumns } from "../src/payload.ts";
+import type { Place } from "../src/perfetto.ts";
 import {
-  chosenSpans, findingAt, kernelAt, lineAt, NOTHING, selectionOf,
+  chosenSpans, findingAt, kernelAt, lineAt, NOTHING, placeOf, selectionOf, spanIn,
 } from "../src/selection.ts";
 import { cell, example, finding } from "./example.ts";
 
 function set(one: Payload, key: keyof SpanColumns, span: number, value: number | null) {
   (one.strip!.spans[key] as (number | null)[])[span] = value;
 }
+
+const LAST = { run: 1, start_us: 60, duration_us: 20 };
 
 function chosen(operator: number | null, kernel: number | null, one = example()) {
   const found = chosenSpans(one, { ...NOTHING, operator, kernel });
@@ -45,15 +48,15 @@ test("kernels of one name are told apart by device and stream", () => {
   set(one, "row", 5, 1);
   assert.deepEqual(chosen(1, 0, one), [2, 4]);
   assert.deepEqual(chosen(1, 1, one), [3, 5]);
-  assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1 });
+  assert.deepEqual(selectionOf(one, 5), { ...NOTHING, operator: 1, kernel: 1, place: LAST });
   one.names.push("CUDA 1");
   one.kernels.columns.device = [5, 6];
   assert.equal(chosen(1, 1, one), null);
 });
 
 test("a click on a bar selects what stands in the tables", () => {
-  assert.deepEqual(selectionOf(example(), 5), { ...NOTHING, operator: 1, kernel: 1 });
-  assert.deepEqual(selectionOf(example(), 0), { ...NOTHING, operator: 0 });
+  assert.deepEqual(selectionOf(example(), 5), { ...NOTHING, operator: 1, kernel: 1, place: LAST });
+  assert.deepEqual(selectionOf(example(), 0), { ...NOTHING, operator: 0, place: { run: 1, start_us: 0, duration_us: 30 } });
 });
 
 test("a click on several drawn as one selects nothing", () => {
@@ -94,4 +97,23 @@ test("a line is the bars that it caused", () => {
 
 test("a row of the kernels selects its operator too", () => {
   assert.deepEqual(kernelAt(example(), 1), { ...NOTHING, kernel: 1, operator: 1 });
+});
+
+test("a selection is at the bar that was clicked on, else at its first work, else its first bar", () => {
+  const place = (spans: number[], place: Place | null = null) =>
+    placeOf(example(), Int32Array.from(spans), { ...NOTHING, place });
+  assert.deepEqual(place([1, 2, 3, 4, 5], LAST), LAST);
+  assert.deepEqual(place([1, 2, 3, 4, 5]), { start_us: 30, duration_us: 20, run: 1 });
+  assert.deepEqual(place([1, 2, 3]), { start_us: 5, duration_us: 24, run: 1 });
+  assert.equal(placeOf(example(), null, NOTHING), null);
+  assert.deepEqual(placeOf(example(), null, { ...NOTHING, place: LAST }), LAST);
+});
+
+test("the bar at a place is found in another drawing of its run alone", () => {
+  const strip = example().strip!;
+  assert.equal(spanIn(strip, LAST), 5);
+  assert.equal(spanIn(strip, { ...LAST, start_us: 60.0004 }), 5);
+  assert.equal(spanIn(strip, { ...LAST, duration_us: 19 }), -1);
+  assert.equal(spanIn(strip, { ...LAST, run: 2 }), -1);
+  assert.equal(spanIn(strip, null), -1);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EmbeddedTrace, KernelTrace, megabytes, plain, type Channel } from "../src/trace.ts";
+import { EmbeddedTrace, KernelTrace, megabytes, type Channel } from "../src/trace.ts";
 
 type Listener = (message: any, buffers: DataView[]) => void;
 
@@ -113,10 +113,6 @@ test("an embedded trace is its bytes", async () => {
   assert.deepEqual([...got.bytes], [0, 255, 10]);
 });
 
-test("Perfetto takes plain titles only", () => {
-  assert.equal(plain("GPU: 2.5 µs <b>of</b> a run"), "GPU: 2.5 us b of /b a run");
-});
-
 test("sizes", () => {
   assert.deepEqual([0, 999, 1001, 1e6, 2.55e8].map(megabytes), ["0 kB", "1 kB", "2 kB", "1.0 MB", "255.0 MB"]);
 });
@@ -134,4 +130,17 @@ test("two traces on one channel get each its own answers", async () => {
   // One alone does not say which it is.
   await assert.rejects(new KernelTrace(kernel(() => [{ kind: "error", message: "no" }]).channel)
     .path(() => {}, never), /no/);
+});
+
+test("a trace whose size is not admitted is not fetched", async () => {
+  const { channel, asked, listeners } = kernel(() => [{ kind: "trace", size: 150e6, file: "t" }]);
+  const sizes: number[] = [];
+  const refuse = (size: number) => {
+    sizes.push(size);
+    throw new Error("no");
+  };
+  await assert.rejects(new KernelTrace(channel).fetch(() => {}, never, refuse), /^Error: no$/);
+  assert.deepEqual(sizes, [150e6]);
+  assert.deepEqual(asked.map(({ kind }) => kind), ["trace"]);
+  assert.equal(listeners.size, 0);
 });

@@ -62,7 +62,7 @@ def dump(trace: Trace) -> Iterator[bytes]:
     found = places(trace)
     others = [_fitted(line, found, shift) for line in trace.others]
     told = set(others)
-    begin = trace.start_ns + (trace.base_ns - shift)
+    begin = trace.start_ns + offset_ns(trace)
     lines = itertools.chain(
         _slices(trace, found, begin),
         _flows(trace, found, begin),
@@ -74,6 +74,11 @@ def dump(trace: Trace) -> Iterator[bytes]:
         yield (b"" if first else b",\n") + b",\n".join(chunk)
         first = False
     yield b"\n]}\n"
+
+
+def offset_ns(trace: Trace) -> int:
+    """Return what the times in the file are later by than those of the trace, in nanoseconds."""
+    return trace.base_ns - _shift(trace)
 
 
 def _shift(trace: Trace) -> int:

@@ -49,6 +49,9 @@ LINES, WARNINGS_BYTES, DETAILS_BYTES = 20, 12_000, 6_000
 SOURCE = 400
 """Characters of a line of code."""
 
+RUNS = 100
+"""Runs of which it is known where they are in the file of the trace."""
+
 _RESERVE = 3_000
 """Bytes for the sentences about what was left out, which come last."""
 
@@ -93,6 +96,7 @@ def payload(
         "device": word,
         "runs": max(len(profile.runs), 1),
         "complete": profile.complete,
+        "run_times_ns": _run_times(profile),
         "names": names.shown,
         "findings": _findings(profile, int(FINDINGS_BYTES * part), left_out),
         "lines": _code(profile, word, names, int(LINES_BYTES * part), left_out),
@@ -118,6 +122,14 @@ def payload(
             f"names: {names.cut:,} of more than {NAME:,} characters are cut in their middle"
         )
     return {**result, "left_out": left_out}
+
+
+def _run_times(profile: Profile) -> dict[str, list[int]]:
+    """Return start and end of the first runs, and of the one that is drawn, by their numbers."""
+    times = profile.run_times_ns
+    drawn = {profile.strip.run} if profile.strip else set()
+    numbers = sorted(drawn.union(range(1, min(len(times), RUNS) + 1)))
+    return {str(run): list(times[run - 1]) for run in numbers}
 
 
 def _sentence(text: str | None) -> str | None:
