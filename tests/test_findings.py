@@ -286,6 +286,33 @@ def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     )
 
 
+def beside(*others: dict[str, Any]) -> tprofile.Profile:
+    """Return a profile of a kernel of 8 blocks that runs for 900 µs, with other work."""
+    slow = launched("aten::softmax", 0, 1, device_at=10, took=900, grid=[8, 1, 1])
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    return profile(op(RUN, 0, 1000), *slow, *others, recorded=recorded, **H200)
+
+
+def test_kernels_of_few_blocks_beside_others() -> None:
+    # GIVEN another stream, whose kernels fill the device for 500 µs of it
+    def other(took: float, **how: Any) -> list[dict[str, Any]]:
+        return launched("aten::mm", 10, 2, device_at=110, took=took, stream=8, **how)
+
+    found = only(beside(*other(500, grid=[264, 1, 1])), "low-occupancy")
+    assert found.gain_us == pytest.approx(400 * (1 - 8 / 132))
+    assert "so most of the GPU has nothing to do in the 400 µs of each run" in found.evidence
+    # THEN so do blocks that are not known, and few of both are added up
+    assert only(beside(*other(500)), "low-occupancy").gain_us == found.gain_us
+    both = only(beside(*other(500, grid=[20, 1, 1])), "low-occupancy")
+    assert both.gain_us == pytest.approx(400 * (1 - 8 / 132) + 500 * (1 - 28 / 132))
+    assert both.title == "a kernel on 8 of 132 multiprocessors"
+    assert kinds(beside(*other(780))) == ["low-occupancy"]
+    assert kinds(beside(*other(800))) == []
+    # AND what runs on another device is none of its
+    elsewhere = only(beside(*other(500, grid=[264, 1, 1], device=1)), "low-occupancy")
+    assert elsewhere.gain_us == pytest.approx(900 * (1 - 8 / 132))
+
+
 def test_names_of_a_trace_stay_names() -> None:
     evil = "<img src=x onerror=alert(1)>"
     events = [e for i in range(50) for e in launched(evil, 10.0 * i, i + 1)]
@@ -362,6 +389,7 @@ def test_a_wait_at_the_end_of_a_step_is_that_of_who_measures_it() -> None:
         return profile(*events)
 
     assert kinds(steps("cudaDeviceSynchronize")) == []
+    assert kinds(steps("hipDeviceSynchronize")) == []
     assert kinds(steps("cudaStreamSynchronize")) == ["sync"]
 
 
@@ -375,3 +403,66 @@ def test_what_unseen_threads_did_is_not_guessed() -> None:
     )
     # AND what only those operators can tell apart is not told.
     assert not {"host-gap", "small-kernels"} & set(kinds(one))
+
+
+@pytest.mark.parametrize(
+    ("name", "cat", "whole"),
+    [
+        ("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", "it copies between host and device"),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "kernel", "is exchange with other GPUs"),
+    ],
+)
+def test_transfers_beside_longer_work_are_not_the_limit(name: str, cat: str, whole: str) -> None:
+    def of(transfer: float, product: float) -> tuple[str | None, str | None]:
+        events = [
+            *launched("aten::mm", 10, 1, device_at=20, took=product, kernel="cutlass_gemm"),
+            *launched("aten::copy_", 20, 2, device_at=20, took=transfer, stream=8, kernel=name,
+                      cat=cat),
+        ]  # fmt: skip
+        summary = profile(op(RUN, 0, 1000), *events).summary
+        return summary.verdict, summary.reason
+
+    # GIVEN a transfer of two thirds of the busy time, all of it while a product is computed
+    assert of(600, 900) == (
+        "compute-bound",
+        "the GPU works 90 % of a run, and 100 % of that is in GEMMs, convolutions or attention",
+    )
+    # THEN the longer of the two is what the run takes
+    assert of(900, 600) == (
+        "transfer-bound",
+        f"the GPU works 90 % of a run, and 100 % of that {whole}",
+    )
+
+
+def test_without_operators_it_is_not_known_what_the_cpu_did() -> None:
+    # GIVEN what torch records with activities=[ProfilerActivity.CUDA]: 300 µs between kernels
+    events = [e for i in range(20) for e in launched("aten::mm", 400.0 * i, i + 1, took=100)]
+    device = [e for e in events if e["cat"] != "cpu_op"]
+    one = profile(*device)
+    assert (one.summary.verdict, one.summary.reason) == (
+        "unknown",
+        "the GPU is idle 74 % of a run, but no operators are in the record, so what the CPU did "
+        "meanwhile is not known",
+    )
+    assert kinds(one) == []
+    # THEN in a recording of our own, in which there were none, it is the CPU's own work
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    own = profile(op(RUN, 0, 7710), *device, recorded=recorded)
+    assert (own.summary.verdict, kinds(own)) == ("python-bound", ["host-gap"])
+
+
+def test_work_that_waits_though_it_is_launched_is_not_the_cpus() -> None:
+    # GIVEN a device whose four works are launched in the first 80 µs, and wait for another one
+    events = []
+    for i in range(4):
+        at, later = 20.0 * i, 20 + 230.0 * i
+        events += launched("aten::mm", at, 2 * i + 1, device_at=later, took=115)
+        events += launched("aten::mm", at + 10, 2 * i + 2, device_at=later + 115, took=114,
+                           device=1)  # fmt: skip
+    one = profile(op(RUN, 0, 1000), *events, op(WAIT, 90, 910))
+    # THEN 3 gaps of 115 µs are 345 of 540 µs: 20 at the beginning, and 175 at the end are ours
+    assert (one.summary.verdict, one.summary.reason) == (
+        "overhead-bound",
+        "the GPU is idle 54 % of a run; for 95 % of that the next work is launched already, and "
+        "waits for the GPU itself, another stream or another GPU",
+    )

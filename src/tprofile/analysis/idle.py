@@ -53,6 +53,12 @@ class Idle:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    def queued_part(self, first: int = 0) -> float:
+        """Return the part of overhead, in the runs from `first` on, with work launched already."""
+        overhead = self.by_cause_ns[:, CAUSES.index("overhead")] * (self.run >= first)
+        total = int(overhead.sum())
+        return float(overhead[self.queued].sum() / total) if total else 0.0
+
     def shares(self, first: int = 0) -> Floats:
         """Return the part that each of `CAUSES` has in the idle time of a run, the median of the
         runs from `first` on; NaN where none has any.

@@ -23,6 +23,9 @@ _OVERHEAD_PART = 0.2
 
 _PYTHON_PART = 0.15
 
+_OF_THE_DEVICE = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
+"""Calls that wait until a device has done all there is."""
+
 _LONG_NS = 100_000
 """Longer than Python needs from one operator to the next."""
 
@@ -210,7 +213,7 @@ def sync(seen: Context) -> list[Finding]:
         ~np.isin(entry, entries[entries != NONE]) & ~np.isin(gaps.wait[owned], found.launch[copies])
     ]
     # Who waits for the whole device at the end of a step measures how long it takes.
-    whole = found.trace.name_is("cudaDeviceSynchronize".__eq__)
+    whole = found.trace.name_is(_OF_THE_DEVICE.__contains__)
     owned = owned[(gaps.next[owned] != NONE) | ~whole[gaps.wait[owned]]]
     # Where Python then works for longer than the wait took, it would hold the device up anyway.
     owned = owned[gaps.by_cause_ns[owned, _SYNC] > 0]
