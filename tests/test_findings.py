@@ -269,6 +269,25 @@ def test_the_advice_on_a_wait_fits_what_waited(called: str | None, instead: str)
     assert found.where == (f"{called} → " if called else "") + "cudaStreamSynchronize"
 
 
+def test_waits_of_several_kinds_are_added_up() -> None:
+    # GIVEN six `.item()`, whose copy waits 4 µs and whose synchronise 30, and four `.cpu()` of 20
+    events = []
+    for i in range(10):
+        at, n = 100.0 * i, 3 * i
+        events += launched("aten::mm", at, n + 1, device_at=at + 10, took=30)
+        if i < 6:
+            events += [
+                op("aten::item", at + 9, 36), call("cudaMemcpy", at + 10, 4, n + 2),
+                call("cudaStreamSynchronize", at + 15, 30, n + 3),
+            ]  # fmt: skip
+        else:
+            events += [op("aten::cpu", at + 20, 22), call("cudaMemcpy", at + 21, 20, n + 2)]
+    found = only(profile(op(RUN, 0, 1000), *events), "sync")
+    assert found.title == "10 waits for the GPU"
+    # THEN it is the time of all: 6 * 34 + 4 * 20
+    assert "the CPU stops 10 times until the GPU is done, 284 µs in all" in found.evidence
+
+
 def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     slow = launched("aten::softmax", 0, 1, took=900, grid=[4, 2, 1], block=[256, 1, 1])
     one = profile(op(RUN, 0, 1000), *slow, **H200)

@@ -224,7 +224,9 @@ def sync(seen: Context) -> list[Finding]:
     every = seen.host[waits(found)[seen.host]]
     row = seen.most(waited, gaps.by_cause_ns[owned, _SYNC])
     entered = int(seen.entry(row))
-    same = every[(seen.entry(every) == NONE) if entered == NONE else _same(seen, every, row)]
+    # A call can wait more than once: all of it is one stop.
+    stops = seen.entry(waited)
+    stops = every[np.isin(seen.entry(every), stops[stops != NONE]) | np.isin(every, waited)]
     count = seen.typical(np.ones(len(waited)), gaps.run[owned])
     where, line = seen.where(row)
     python = seen.typical(gaps.by_cause_ns[:, _PYTHON], gaps.run) / 1000 * seen.slowed
@@ -238,7 +240,7 @@ def sync(seen: Context) -> list[Finding]:
             title=f"{times} for the GPU",
             evidence=(
                 f"In each run the CPU stops {count:,.0f} time{'' if count == 1 else 's'} until the "
-                f"GPU is done, {duration(seen.of(same) if len(same) else seen.of(every))} in all; "
+                f"GPU is done, {duration(seen.of(stops))} in all; "
                 f"after that the GPU has nothing to do for {duration(idle_us / count)} each time, "
                 f"until the CPU has launched the next kernel ({duration(idle_us)} of a profiled "
                 f"run)."
@@ -250,17 +252,6 @@ def sync(seen: Context) -> list[Finding]:
             label=times,
         )
     ]
-
-
-def _same(seen: Context, rows: Ints, row: int) -> np.ndarray:
-    """Mark those of the same line and outermost operator."""
-    trace = seen.found.trace
-    entry, one = seen.entry(rows), int(seen.entry(row))
-    return (
-        (entry != NONE)
-        & (trace.name[np.maximum(entry, 0)] == trace.name[one])
-        & (seen.line[rows] == seen.line[row])
-    )
 
 
 def _instead(called: str) -> str:
