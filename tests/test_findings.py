@@ -269,6 +269,28 @@ def test_the_advice_on_a_wait_fits_what_waited(called: str | None, instead: str)
     assert found.where == (f"{called} → " if called else "") + "cudaStreamSynchronize"
 
 
+@pytest.mark.parametrize(
+    ("copy", "instead"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "Make the data on the GPU"),
+        ("CopyHostToDevice", "Make the data on the GPU"),
+        ("Memcpy DtoH (Device -> Pageable)", "Collect the results on the GPU"),
+    ],
+)
+def test_the_advice_on_a_copy_that_waits_fits_its_direction(copy: str, instead: str) -> None:
+    events = []
+    for i in range(10):
+        at, n = 100.0 * i, 2 * i + 2
+        events += launched("aten::mm", at, n - 1, device_at=at + 10, took=30)
+        events += [
+            op("aten::to", at + 9, 40, n), call("cudaMemcpyAsync", at + 10, 36, n, n),
+            work(copy, at + 41, 1, n, n, cat="gpu_memcpy", bytes=64),
+        ]  # fmt: skip
+    found = only(profile(op(RUN, 0, 1000), *events), "sync")
+    assert found.where == "aten::to → cudaMemcpyAsync"
+    assert found.advice.startswith(instead)
+
+
 def test_waits_of_several_kinds_are_added_up() -> None:
     # GIVEN six `.item()`, whose copy waits 4 µs and whose synchronise 30, and four `.cpu()` of 20
     events = []
@@ -303,6 +325,46 @@ def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     assert two.summary.reason == (
         "the GPU works 90 % of a run, and 100 % of that is exchange with other GPUs"
     )
+
+
+def in_a_row(kernel: str) -> list[str]:
+    """Return what is found of nine kernels of 100 µs, launched ahead."""
+    events = []
+    name = f"void at::native::vectorized_elementwise_kernel<4, {kernel}>"
+    for i in range(9):
+        how = {"device_at": 90 + 100.0 * i, "took": 100.0, "kernel": name}
+        events += launched("aten::op", 9.0 * i, i + 1, **how)
+    return kinds(profile(op(RUN, 0, 1000), *events))
+
+
+def test_what_fills_tensors_is_no_chain() -> None:
+    assert in_a_row("at::native::CUDAFunctor_add<float>") == ["fusion"]
+    assert in_a_row("at::native::FillFunctor<float>") == []
+
+
+def test_memory_in_the_order_of_a_stream_is_not_asked_of_the_driver() -> None:
+    def with_calls(*names: str) -> list[str]:
+        events = []
+        for i in range(20):
+            events += launched("aten::mm", 40.0 * i, i + 1, took=30)
+            events += [call(name, 40.0 * i + 20 + 6 * j, 5, 100 + 2 * i + j)
+                       for j, name in enumerate(names)]  # fmt: skip
+        recorded = {"profiled": 1, "asked_warmup": 1}
+        return kinds(profile(op(RUN, 0, 800), *events, recorded=recorded))
+
+    assert with_calls("cudaMalloc", "cudaFree") == ["allocator"]
+    assert with_calls("cudaMallocAsync", "cudaFreeAsync") == []
+
+
+def test_calls_for_pinned_memory_are_told_as_such() -> None:
+    events = []
+    for i in range(20):
+        events += launched("aten::mm", 40.0 * i, i + 1, took=30)
+        events.append(call("cudaHostAlloc", 40.0 * i + 20, 8, 100 + i))
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    found = only(profile(op(RUN, 0, 800), *events, recorded=recorded), "allocator")
+    assert found.title == "20 calls for pinned memory in each run"
+    assert found.advice.startswith("Pin memory once, ahead of the loop")
 
 
 def beside(*others: dict[str, Any]) -> tprofile.Profile:
@@ -429,6 +491,7 @@ def test_what_unseen_threads_did_is_not_guessed() -> None:
     [
         ("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", "it copies between host and device"),
         ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "kernel", "is exchange with other GPUs"),
+        ("Memcpy PtoP (Device -> Device)", "gpu_memcpy", "is exchange with other GPUs"),
     ],
 )
 def test_transfers_beside_longer_work_are_not_the_limit(name: str, cat: str, whole: str) -> None:

@@ -77,7 +77,7 @@ def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
         return float(union(zero[which], start[which], end[which], 1)[0] / total)
 
     across = trace.name_is(_across)[rows] & trace.category_is("gpu_memcpy")[rows]
-    collective = trace.name_is(COLLECTIVE)[rows]
+    collective = trace.name_is(lambda name: bool(COLLECTIVE(name)) or "PtoP" in name)[rows]
     whole = f"the GPU works {_percent(min(fraction, 1))} of a run"
     # What runs while kernels do other work is no more than they take, if it takes less.
     if (share := part(collective)) >= 0.5 and share >= part(~collective):

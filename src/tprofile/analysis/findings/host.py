@@ -245,7 +245,7 @@ def sync(seen: Context) -> list[Finding]:
                 f"until the CPU has launched the next kernel ({duration(idle_us)} of a profiled "
                 f"run)."
             ),
-            advice=_instead(called),
+            advice=_instead(called, _to_device(seen, row)),
             gain_us=min(gain, seen.wall_us),
             where=where,
             line=line,
@@ -254,7 +254,18 @@ def sync(seen: Context) -> list[Finding]:
     ]
 
 
-def _instead(called: str) -> str:
+def _to_device(seen: Context, wait: int) -> bool:
+    """Tell whether the host waits for a copy of its own memory, rather than for a result."""
+    found, entered = seen.found, int(seen.entry(wait))
+    launch = found.launch[seen.work]
+    inside = (launch != NONE) & (entered != NONE) & (seen.entry(launch) == entered)
+    copied = seen.work[(launch == wait) | inside]
+    copied = copied[found.trace.category_is("gpu_memcpy")[copied]]
+    there = found.trace.name_is(lambda name: "HtoD" in name or "HostToDevice" in name)[copied]
+    return len(copied) > 0 and bool(there.all())
+
+
+def _instead(called: str, to_device: bool) -> str:
     if called in ("aten::item", "aten::_local_scalar_dense"):
         return (
             "Keep the value on the GPU (total += loss.detach()) and read it with .item() once, "
@@ -269,6 +280,12 @@ def _instead(called: str) -> str:
         return (
             "A result whose size depends on the data makes the CPU wait for it: keep the size "
             "fixed (torch.where(mask, x, 0) in place of x[mask]), or do it once for all."
+        )
+    if to_device:
+        return (
+            "Make the data on the GPU (torch.arange(..., device=...), torch.full), or copy it "
+            "once, ahead of the loop; a copy from pinned memory (x.pin_memory()) with "
+            "non_blocking=True waits for nothing."
         )
     if called in ("aten::to", "aten::copy_", "aten::_to_copy", "aten::cpu"):
         return (

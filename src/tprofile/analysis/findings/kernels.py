@@ -21,6 +21,8 @@ _DEVICE_BOUND = 0.65
 """Below this part of a run the device waits, and shorter kernels would only make it wait longer."""
 
 _POINTWISE = re.compile(r"(^|[^a-z])(vectorized_|unrolled_)?elementwise_kernel").search
+_FILL = re.compile(r"FillFunctor").search
+"""Kernels that read nothing: in a row they fill tensors that have nothing to do with each other."""
 _REDUCTION = re.compile(r"(^|[^a-z])reduce_kernel").search
 
 _CHAIN = 3
@@ -58,7 +60,7 @@ def fusion(seen: Context) -> list[Finding]:
     trace, rows = seen.found.trace, _by_stream(seen)
     # What an optimizer does by the parameter is told of by itself.
     others = ~seen.launched_in(rows, seen.called("Optimizer."))
-    pointwise = trace.name_is(_POINTWISE)[rows] & others
+    pointwise = trace.name_is(_POINTWISE)[rows] & ~trace.name_is(_FILL)[rows] & others
     chained = pointwise | (trace.name_is(_REDUCTION)[rows] & others)
     # One kernel goes over tensors of one size: what works on another one begins a new chain.
     size = np.zeros(len(rows), np.int64)
