@@ -431,6 +431,21 @@ def test_a_gap_is_that_of_the_line_in_which_the_host_was() -> None:
     assert (found.line, found.where) == (3, "line 3")
 
 
+def test_a_gap_is_before_what_most_of_it_is_before() -> None:
+    def of(*gaps: float) -> str:
+        events, at = [], 0.0
+        for i, (gap, name) in enumerate(zip(gaps, ("aten::mm", "aten::add", ""), strict=True)):
+            at += gap
+            if name:
+                events += launched(name, at, i + 1, took=100)
+                at += 108
+        return only(profile(op(RUN, 0, at), *events), "host-gap").where
+
+    assert of(300, 900, 0) == "before aten::add"
+    assert of(900, 300, 0) == "before aten::mm"
+    assert of(300, 300, 900) == "before the end of the run"
+
+
 def runs_with(gaps: list[float]) -> tprofile.Profile:
     """Return a profile of runs with two kernels of 100 µs, and Python for so long between them."""
     events, at = [], 0.0

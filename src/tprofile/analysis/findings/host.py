@@ -180,15 +180,21 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
     if len(names) and by_name.max() > whole / 2:
         note = f"in {short(trace.names[names[np.argmax(by_name)]])}"
     else:
-        ahead = gaps.next[stretches]
-        ahead = ahead[ahead != NONE]
-        if len(ahead):
-            entry = seen.entry(ahead)
-            operator = int(entry[0]) if entry[0] != NONE else int(ahead[0])
-            note = f"before {short(seen.name(operator))}"
+        note = f"before {_mostly_ahead(seen, stretches)}"
     if line is None:
-        return note or "before the end of the run", None, loader
+        return note, None, loader
     return f"line {line}" + (f" · {note}" if note.startswith("in ") else ""), line, loader
+
+
+def _mostly_ahead(seen: Context, stretches: Ints) -> str:
+    """Return the name of what came after most of the time in idle stretches."""
+    gaps, ahead = seen.gaps, seen.gaps.next[stretches]
+    operator = np.where(seen.entry(ahead) != NONE, seen.entry(ahead), ahead)
+    name = np.where(ahead != NONE, seen.found.trace.name[operator], NONE)
+    names, at = np.unique(name, return_inverse=True)
+    length = (gaps.end_ns - gaps.start_ns)[stretches]
+    most = int(names[np.argmax(np.bincount(at.reshape(-1), length))])
+    return "the end of the run" if most == NONE else short(seen.found.trace.names[most])
 
 
 def _own_overlap(seen: Context, lines: Ints, stretches: Ints) -> Ints:
