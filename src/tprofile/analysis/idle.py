@@ -10,6 +10,7 @@ import pandas as pd
 from ..intervals import NONE, Floats, Ints, measure, merge
 from ..trace import DEVICE_WORK, marks
 from .attribution import Attribution, Mask, once
+from .frames import torchs_frames
 from .startup import AUTOTUNING, COMPILATION, costing
 from .tables import busy
 from .waits import waits
@@ -168,8 +169,13 @@ def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints
     inside |= trace.category_is("user_annotation") & trace.name_is(
         lambda name: name.startswith(_TORCHS_OWN)
     )
-    rows = np.flatnonzero(threads & inside & found.counted & ~_works(found))
-    return measure(*merge(trace.start_ns[rows], trace.end_ns[rows]), start, end)
+    works = _works(found)
+    rows = np.flatnonzero(threads & inside & found.counted & ~works)
+    calls = trace.category_is("python_function")
+    at = np.flatnonzero(threads & (calls | works)) if calls.any() else np.zeros(0, np.int64)
+    begin, finish = torchs_frames(trace, at, found.lane[at], works)
+    begin, finish = np.r_[trace.start_ns[rows], begin], np.r_[trace.end_ns[rows], finish]
+    return measure(*merge(begin, finish), start, end)
 
 
 def _works(found: Attribution) -> Mask:
