@@ -35,7 +35,7 @@ def cold_start(seen: Context) -> list[Finding]:
             kind="cold-start",
             title=f"the first run paid {duration(total)} to get started",
             evidence=(
-                f"Of its {duration(wall)} went into {largest}."
+                f"It took {duration(wall)}; of that {largest}."
                 + ("" if several else " No other run says what one takes without it.")
             ),
             advice=(
