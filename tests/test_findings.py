@@ -446,6 +446,22 @@ def test_a_gap_is_before_what_most_of_it_is_before() -> None:
     assert of(300, 300, 900) == "before the end of the run"
 
 
+@pytest.mark.parametrize(("broken", "told"), [((1,), []), ((0, 1), ["graph-breaks"])])
+def test_graph_breaks_in_few_of_the_runs_are_none_of_the_code(
+    broken: tuple[int, ...], told: list[str]
+) -> None:
+    # GIVEN three runs, and a compiled function with a break in some of them
+    events = []
+    for run in range(3):
+        at = 1000.0 * run
+        events += [op(RUN, at, 900), *launched("aten::mm", at + 800, run + 1, took=20)]
+        if run in broken:
+            events += [op("Torch-Compiled Region: 0/0", at, 700),
+                       op("Torch-Compiled Region: 1/0", at + 300, 300)]  # fmt: skip
+    one = profile(*events, recorded={"profiled": 3, "asked_warmup": 1})
+    assert [kind for kind in kinds(one) if kind == "graph-breaks"] == told
+
+
 def runs_with(gaps: list[float]) -> tprofile.Profile:
     """Return a profile of runs with two kernels of 100 µs, and Python for so long between them."""
     events, at = [], 0.0

@@ -166,6 +166,19 @@ def test_what_a_loader_does_is_work_and_what_a_compiler_does_is_torchs() -> None
     assert shares(one) == [(0, 0, 260, 60)]
 
 
+def test_what_another_thread_does_while_we_wait_counts_once() -> None:
+    # GIVEN a thread that launches, and is in an operator of 30 µs during our wait of 50
+    one = profile(
+        op(RUN, 0, 200),
+        op("aten::mm", 10, 20, 1, tid=2), call("cudaLaunchKernel", 12, 2, 1, 1, tid=2),
+        work("k", 30, 70, 1, 1),
+        op(WAIT, 150, 50), op("aten::empty", 160, 30, tid=2),
+        recorded=OURS,
+    )  # fmt: skip
+    # THEN of the last 100 µs 50 are ours, and 50 Python's
+    assert shares(one) == [(0, 0, 20, 10), (100, 0, 0, 50)]
+
+
 def function(name: str, start: float, duration: float) -> Event:
     return slice_("python_function", name, start, duration, 100, 1)
 

@@ -102,7 +102,7 @@ def of_device(found: Attribution, device: int) -> Idle:
     run, start, finish, ahead = run[some], start[some], finish[some], ahead[some]
 
     threads = _launching(found)
-    python = finish - start - _in_torch(found, threads, start, finish)
+    python = finish - start - _not_python(found, threads, start, finish)
     wait = _wait(found, threads, start, finish)
     launch = np.where(ahead != NONE, found.launch[ahead], NONE)
     queued = (launch != NONE) & (trace.start_ns[launch] <= start) & (wait == NONE)
@@ -110,7 +110,7 @@ def of_device(found: Attribution, device: int) -> Idle:
     ours = _ours(found, start, finish)
     last = ahead == NONE
     length = finish - start - np.where(last, ours, 0)
-    python = np.minimum(np.where(queued, 0, python - ours), length)
+    python = np.minimum(np.where(queued, 0, python), length)
     waited = np.where(wait != NONE, trace.duration_ns[wait], 0)
     sync = np.where(wait != NONE, np.where(python > waited, length - python, length), 0)
     python = np.where(sync == length, 0, python)
@@ -162,8 +162,8 @@ def _launching(found: Attribution) -> Mask:
     return np.isin(found.lane, wanted) & ~found.trace.on_device
 
 
-def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:
-    """Return the time in each stretch in which a thread that launches was in torch."""
+def _not_python(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:
+    """Return the time in each stretch with a thread that launches in torch, or our own wait."""
     trace = found.trace
     inside = trace.category_is(*_OF_TORCH) & ~trace.name_is(marks.KEPT.__contains__)
     inside |= trace.category_is("user_annotation") & trace.name_is(
@@ -174,6 +174,7 @@ def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints
     calls = trace.category_is("python_function")
     at = np.flatnonzero(threads & (calls | works)) if calls.any() else np.zeros(0, np.int64)
     begin, finish = torchs_frames(trace, at, found.lane[at], works)
+    rows = np.r_[rows, trace.named(marks.SYNCHRONIZE)]
     begin, finish = np.r_[trace.start_ns[rows], begin], np.r_[trace.end_ns[rows], finish]
     return measure(*merge(begin, finish), start, end)
 
