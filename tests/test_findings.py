@@ -242,6 +242,16 @@ def test_a_cold_start_is_told_with_its_costs() -> None:
     found = only(one, "cold-start")
     assert "loading kernels 600 µs" in found.evidence
     assert found.gain_us is None
+    # AND of a single run it is said that no other tells what one takes without it, if none does
+    loading = (op(RUN, 0, 1000), call("cuModuleLoadData", 10, 600, 0),
+               *launched("aten::mm", 700, 1, took=20))  # fmt: skip
+    alone = only(profile(*loading, recorded={"profiled": 1, "asked_warmup": 0}), "cold-start")
+    assert alone.gain_us == 600
+    assert alone.evidence.endswith("No other run says what one takes without it.")
+    timed = {"profiled": 1, "asked_warmup": 0, "unprofiled_s": [3e-4]}
+    beside = only(profile(*loading, recorded=timed), "cold-start")
+    assert beside.gain_us is None
+    assert "No other run" not in beside.evidence
     warm = {"profiled": 3, "asked_warmup": 3}
     assert "cold-start" not in kinds(profile(op(RUN, 0, 1000), recorded=warm))
 

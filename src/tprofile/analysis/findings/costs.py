@@ -29,7 +29,7 @@ def cold_start(seen: Context) -> list[Finding]:
         return []
     by_cost = first.groupby("cost")["cpu_us"].sum().sort_values(ascending=False)
     largest = ", ".join(f"{cost} {duration(us)}" for cost, us in by_cost.head(3).items())
-    several = len(found.runs) > 1
+    several = len(found.runs) > 1 or seen.summary.wall_source == "unprofiled"
     return [
         Finding(
             kind="cold-start",
