@@ -571,6 +571,8 @@ def test_without_operators_it_is_not_known_what_the_cpu_did() -> None:
     # THEN in a recording of our own, in which there were none, it is the CPU's own work
     recorded = {"profiled": 1, "asked_warmup": 1}
     own = profile(op(RUN, 0, 7710), *device, recorded=recorded)
+    step = profile(note("ProfilerStep#1", 0, 7710), *device)
+    assert (step.summary.verdict, kinds(step)) == ("python-bound", ["host-gap"])
     assert (own.summary.verdict, kinds(own)) == ("python-bound", ["host-gap"])
 
 

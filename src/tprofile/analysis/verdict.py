@@ -122,10 +122,11 @@ def operators_known(found: Attribution) -> bool:
     """Tell whether operators were recorded, if there were any.
 
     A trace of another recorder than ours may be of the device alone, or of it and the calls of its
-    runtime: that the CPU was in no operator then says nothing.
+    runtime: that the CPU was in no operator then says nothing. Annotations, such as that of a step,
+    are recorded with operators, and so may stand alone where there were none.
     """
     return found.trace.recorded.profiled is not None or bool(
-        found.trace.category_is("cpu_op").any()
+        found.trace.category_is("cpu_op", "user_annotation").any()
     )
 
 
