@@ -180,6 +180,14 @@ def test_a_data_loader_that_is_waited_for() -> None:
     assert found.where.startswith("in enumerate(DataLoader)")
 
 
+def test_a_data_loader_with_workers_is_not_told_to_have_some() -> None:
+    loader = note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 10, 5000)
+    one = profile(op(RUN, 0, 5100), loader, *launched("aten::mm", 5020, 1, took=50))
+    found = only(one, "host-gap")
+    assert found.title == "the GPU waits 5.02 ms for the data loader"
+    assert found.advice.startswith("The DataLoader has workers, and they are too slow")
+
+
 def test_lost_launches_are_dropped_events() -> None:
     events = [e for i in range(40) for e in launched("aten::mm", 20.0 * i, i + 1, took=15)]
     lost = [e for e in events if not (e["cat"] == "kernel" and e["args"]["correlation"] in (5, 9))]

@@ -117,9 +117,13 @@ def host_gap(seen: Context) -> list[Finding]:
     own = seen.typical(gaps.by_cause_ns[python, _PYTHON], gaps.run[python]) / 1000
     longest = seen.typical_largest(length[python], gaps.run[python]) / 1000
     where, line, loader = _meanwhile(seen, python)
+    worked = seen.found.trace.name_is(lambda name: loads_data(name) and "MultiProcessing" in name)
     advice = (
-        "Give the DataLoader workers (num_workers, persistent_workers) and pin_memory=True, so "
-        "that batches are made while the GPU computes."
+        "The DataLoader has workers, and they are too slow: give it more (num_workers), a larger "
+        "prefetch_factor and pin_memory=True, or do less for each sample."
+        if loader and worked[seen.host].any()
+        else "Give the DataLoader workers (num_workers, persistent_workers) and pin_memory=True, "
+        "so that batches are made while the GPU computes."
         if loader
         else "Do this work ahead of the loop, in another process (a DataLoader with num_workers) "
         "while the GPU computes, or on the GPU in torch; a sleep or a print can go."
