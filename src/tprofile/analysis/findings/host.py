@@ -11,7 +11,7 @@ from ..finding import Finding
 from ..idle import CAUSES, loads_data
 from ..lines import line_marks
 from ..waits import waits
-from .context import LAUNCH_US, LEAST, SLOWEST, Context
+from .context import LAUNCH_US, LEAST, Context
 from .transfers import pageable
 
 _SYNC, _OVERHEAD, _PYTHON = range(len(CAUSES))
@@ -49,8 +49,8 @@ def small_kernels(seen: Context) -> list[Finding]:
         return []
     median = float(np.median(found.trace.duration_ns[brief])) / 1000
     # What Python does between launches goes with them; waits, and what it does for long and
-    # outside of all operators, do not.
-    by_python = _by_python(seen)
+    # outside of all operators, do not. Ahead of the first launch it is for a part the profiler's.
+    by_python = _by_python(seen) & (gaps.start_ns > found.runs.start_ns[gaps.run])
     elsewhere = np.where(by_python, _length(seen), gaps.by_cause_ns[:, _SYNC])
     elsewhere_us = seen.least(elsewhere, gaps.run) / 1000 * seen.slowed
     gain = seen.idle_us - elsewhere_us + seen.of(brief)
@@ -106,12 +106,10 @@ def host_gap(seen: Context) -> list[Finding]:
     total = seen.typical(length[python], gaps.run[python]) / 1000
     if not len(python) or total * seen.slowed < _PYTHON_PART * seen.wall_us:
         return []
-    others = np.where(by_python, 0, length)
     gain = total * seen.stretch
-    if total > seen.typical(others, gaps.run) / 1000:
-        # Where that is what there is, what follows each of the stretches may go with it.
-        least = seen.least(others, gaps.run) / 1000
-        gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
+    if total > seen.typical(np.where(by_python, 0, length), gaps.run) / 1000:
+        # Where that is what there is, what is made ready in them and then copied may go with it.
+        gain = max(gain, seen.idle_us)
     gain = min(gain, seen.wall_us)
     count = seen.typical(np.ones(len(python)), gaps.run[python])
     own = seen.typical(gaps.by_cause_ns[python, _PYTHON], gaps.run[python]) / 1000
