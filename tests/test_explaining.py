@@ -239,7 +239,7 @@ RULES = {
         f"for more than {LONG}, and for more than half of the stretch",
         f"Together they are at least {percent(host._PYTHON_PART)} of a run",
         f"operators that take {idle._LONG_NS / 1000:g} µs or longer",
-        {3: "a third of the rest"}[context.SLOWEST],
+        "Where they are longer than all other idle time together",
     ],
     "fusion": [
         BOUND,

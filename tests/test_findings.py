@@ -180,6 +180,14 @@ def test_a_data_loader_that_is_waited_for() -> None:
     assert found.where.startswith("in enumerate(DataLoader)")
 
 
+def test_a_data_loader_with_workers_is_not_told_to_have_some() -> None:
+    loader = note("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 10, 5000)
+    one = profile(op(RUN, 0, 5100), loader, *launched("aten::mm", 5020, 1, took=50))
+    found = only(one, "host-gap")
+    assert found.title == "the GPU waits 5.02 ms for the data loader"
+    assert found.advice.startswith("The DataLoader has workers, and they are too slow")
+
+
 def test_lost_launches_are_dropped_events() -> None:
     events = [e for i in range(40) for e in launched("aten::mm", 20.0 * i, i + 1, took=15)]
     lost = [e for e in events if not (e["cat"] == "kernel" and e["args"]["correlation"] in (5, 9))]
@@ -242,6 +250,16 @@ def test_a_cold_start_is_told_with_its_costs() -> None:
     found = only(one, "cold-start")
     assert "loading kernels 600 µs" in found.evidence
     assert found.gain_us is None
+    # AND of a single run it is said that no other tells what one takes without it, if none does
+    loading = (op(RUN, 0, 1000), call("cuModuleLoadData", 10, 600, 0),
+               *launched("aten::mm", 700, 1, took=20))  # fmt: skip
+    alone = only(profile(*loading, recorded={"profiled": 1, "asked_warmup": 0}), "cold-start")
+    assert alone.gain_us == 600
+    assert alone.evidence.endswith("No other run says what one takes without it.")
+    timed = {"profiled": 1, "asked_warmup": 0, "unprofiled_s": [3e-4]}
+    beside = only(profile(*loading, recorded=timed), "cold-start")
+    assert beside.gain_us is None
+    assert "No other run" not in beside.evidence
     warm = {"profiled": 3, "asked_warmup": 3}
     assert "cold-start" not in kinds(profile(op(RUN, 0, 1000), recorded=warm))
 
@@ -269,6 +287,47 @@ def test_the_advice_on_a_wait_fits_what_waited(called: str | None, instead: str)
     assert found.where == (f"{called} → " if called else "") + "cudaStreamSynchronize"
 
 
+@pytest.mark.parametrize(
+    ("copy", "instead"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "Make the data on the GPU"),
+        ("CopyHostToDevice", "Make the data on the GPU"),
+        ("Memcpy DtoH (Device -> Pageable)", "Collect the results on the GPU"),
+    ],
+)
+def test_the_advice_on_a_copy_that_waits_fits_its_direction(copy: str, instead: str) -> None:
+    events = []
+    for i in range(10):
+        at, n = 100.0 * i, 2 * i + 2
+        events += launched("aten::mm", at, n - 1, device_at=at + 10, took=30)
+        events += [
+            op("aten::to", at + 9, 40, n), call("cudaMemcpyAsync", at + 10, 36, n, n),
+            work(copy, at + 41, 1, n, n, cat="gpu_memcpy", bytes=64),
+        ]  # fmt: skip
+    found = only(profile(op(RUN, 0, 1000), *events), "sync")
+    assert found.where == "aten::to → cudaMemcpyAsync"
+    assert found.advice.startswith(instead)
+
+
+def test_waits_of_several_kinds_are_added_up() -> None:
+    # GIVEN six `.item()`, whose copy waits 4 µs and whose synchronise 30, and four `.cpu()` of 20
+    events = []
+    for i in range(10):
+        at, n = 100.0 * i, 3 * i
+        events += launched("aten::mm", at, n + 1, device_at=at + 10, took=30)
+        if i < 6:
+            events += [
+                op("aten::item", at + 9, 36), call("cudaMemcpy", at + 10, 4, n + 2),
+                call("cudaStreamSynchronize", at + 15, 30, n + 3),
+            ]  # fmt: skip
+        else:
+            events += [op("aten::cpu", at + 20, 22), call("cudaMemcpy", at + 21, 20, n + 2)]
+    found = only(profile(op(RUN, 0, 1000), *events), "sync")
+    assert found.title == "10 waits for the GPU"
+    # THEN it is the time of all: 6 * 34 + 4 * 20
+    assert "the CPU stops 10 times until the GPU is done, 284 µs in all" in found.evidence
+
+
 def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     slow = launched("aten::softmax", 0, 1, took=900, grid=[4, 2, 1], block=[256, 1, 1])
     one = profile(op(RUN, 0, 1000), *slow, **H200)
@@ -284,6 +343,73 @@ def test_kernels_of_few_blocks_need_a_device_that_is_known() -> None:
     assert two.summary.reason == (
         "the GPU works 90 % of a run, and 100 % of that is exchange with other GPUs"
     )
+
+
+def in_a_row(kernel: str) -> list[str]:
+    """Return what is found of nine kernels of 100 µs, launched ahead."""
+    events = []
+    name = f"void at::native::vectorized_elementwise_kernel<4, {kernel}>"
+    for i in range(9):
+        how = {"device_at": 90 + 100.0 * i, "took": 100.0, "kernel": name}
+        events += launched("aten::op", 9.0 * i, i + 1, **how)
+    return kinds(profile(op(RUN, 0, 1000), *events))
+
+
+def test_what_fills_tensors_is_no_chain() -> None:
+    assert in_a_row("at::native::CUDAFunctor_add<float>") == ["fusion"]
+    assert in_a_row("at::native::FillFunctor<float>") == []
+
+
+def test_memory_in_the_order_of_a_stream_is_not_asked_of_the_driver() -> None:
+    def with_calls(*names: str) -> list[str]:
+        events = []
+        for i in range(20):
+            events += launched("aten::mm", 40.0 * i, i + 1, took=30)
+            events += [call(name, 40.0 * i + 20 + 6 * j, 5, 100 + 2 * i + j)
+                       for j, name in enumerate(names)]  # fmt: skip
+        recorded = {"profiled": 1, "asked_warmup": 1}
+        return kinds(profile(op(RUN, 0, 800), *events, recorded=recorded))
+
+    assert with_calls("cudaMalloc", "cudaFree") == ["allocator"]
+    assert with_calls("cudaMallocAsync", "cudaFreeAsync") == []
+
+
+def test_calls_for_pinned_memory_are_told_as_such() -> None:
+    events = []
+    for i in range(20):
+        events += launched("aten::mm", 40.0 * i, i + 1, took=30)
+        events.append(call("cudaHostAlloc", 40.0 * i + 20, 8, 100 + i))
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    found = only(profile(op(RUN, 0, 800), *events, recorded=recorded), "allocator")
+    assert found.title == "20 calls for pinned memory in each run"
+    assert found.advice.startswith("Pin memory once, ahead of the loop")
+
+
+def beside(*others: dict[str, Any]) -> tprofile.Profile:
+    """Return a profile of a kernel of 8 blocks that runs for 900 µs, with other work."""
+    slow = launched("aten::softmax", 0, 1, device_at=10, took=900, grid=[8, 1, 1])
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    return profile(op(RUN, 0, 1000), *slow, *others, recorded=recorded, **H200)
+
+
+def test_kernels_of_few_blocks_beside_others() -> None:
+    # GIVEN another stream, whose kernels fill the device for 500 µs of it
+    def other(took: float, **how: Any) -> list[dict[str, Any]]:
+        return launched("aten::mm", 10, 2, device_at=110, took=took, stream=8, **how)
+
+    found = only(beside(*other(500, grid=[264, 1, 1])), "low-occupancy")
+    assert found.gain_us == pytest.approx(400 * (1 - 8 / 132))
+    assert "so most of the GPU has nothing to do in the 400 µs of each run" in found.evidence
+    # THEN so do blocks that are not known, and few of both are added up
+    assert only(beside(*other(500)), "low-occupancy").gain_us == found.gain_us
+    both = only(beside(*other(500, grid=[20, 1, 1])), "low-occupancy")
+    assert both.gain_us == pytest.approx(400 * (1 - 8 / 132) + 500 * (1 - 28 / 132))
+    assert both.title == "a kernel on 8 of 132 multiprocessors"
+    assert kinds(beside(*other(780))) == ["low-occupancy"]
+    assert kinds(beside(*other(800))) == []
+    # AND what runs on another device is none of its
+    elsewhere = only(beside(*other(500, grid=[264, 1, 1], device=1)), "low-occupancy")
+    assert elsewhere.gain_us == pytest.approx(900 * (1 - 8 / 132))
 
 
 def test_names_of_a_trace_stay_names() -> None:
@@ -321,6 +447,37 @@ def test_a_gap_is_that_of_the_line_in_which_the_host_was() -> None:
     )  # fmt: skip
     found = only(one, "host-gap")
     assert (found.line, found.where) == (3, "line 3")
+
+
+def test_a_gap_is_before_what_most_of_it_is_before() -> None:
+    def of(*gaps: float) -> str:
+        events, at = [], 0.0
+        for i, (gap, name) in enumerate(zip(gaps, ("aten::mm", "aten::add", ""), strict=True)):
+            at += gap
+            if name:
+                events += launched(name, at, i + 1, took=100)
+                at += 108
+        return only(profile(op(RUN, 0, at), *events), "host-gap").where
+
+    assert of(300, 900, 0) == "before aten::add"
+    assert of(900, 300, 0) == "before aten::mm"
+    assert of(300, 300, 900) == "before the end of the run"
+
+
+@pytest.mark.parametrize(("broken", "told"), [((1,), []), ((0, 1), ["graph-breaks"])])
+def test_graph_breaks_in_few_of_the_runs_are_none_of_the_code(
+    broken: tuple[int, ...], told: list[str]
+) -> None:
+    # GIVEN three runs, and a compiled function with a break in some of them
+    events = []
+    for run in range(3):
+        at = 1000.0 * run
+        events += [op(RUN, at, 900), *launched("aten::mm", at + 800, run + 1, took=20)]
+        if run in broken:
+            events += [op("Torch-Compiled Region: 0/0", at, 700),
+                       op("Torch-Compiled Region: 1/0", at + 300, 300)]  # fmt: skip
+    one = profile(*events, recorded={"profiled": 3, "asked_warmup": 1})
+    assert [kind for kind in kinds(one) if kind == "graph-breaks"] == told
 
 
 def runs_with(gaps: list[float]) -> tprofile.Profile:
@@ -362,6 +519,7 @@ def test_a_wait_at_the_end_of_a_step_is_that_of_who_measures_it() -> None:
         return profile(*events)
 
     assert kinds(steps("cudaDeviceSynchronize")) == []
+    assert kinds(steps("hipDeviceSynchronize")) == []
     assert kinds(steps("cudaStreamSynchronize")) == ["sync"]
 
 
@@ -375,3 +533,69 @@ def test_what_unseen_threads_did_is_not_guessed() -> None:
     )
     # AND what only those operators can tell apart is not told.
     assert not {"host-gap", "small-kernels"} & set(kinds(one))
+
+
+@pytest.mark.parametrize(
+    ("name", "cat", "whole"),
+    [
+        ("Memcpy HtoD (Pinned -> Device)", "gpu_memcpy", "it copies between host and device"),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "kernel", "is exchange with other GPUs"),
+        ("Memcpy PtoP (Device -> Device)", "gpu_memcpy", "is exchange with other GPUs"),
+    ],
+)
+def test_transfers_beside_longer_work_are_not_the_limit(name: str, cat: str, whole: str) -> None:
+    def of(transfer: float, product: float) -> tuple[str | None, str | None]:
+        events = [
+            *launched("aten::mm", 10, 1, device_at=20, took=product, kernel="cutlass_gemm"),
+            *launched("aten::copy_", 20, 2, device_at=20, took=transfer, stream=8, kernel=name,
+                      cat=cat),
+        ]  # fmt: skip
+        summary = profile(op(RUN, 0, 1000), *events).summary
+        return summary.verdict, summary.reason
+
+    # GIVEN a transfer of two thirds of the busy time, all of it while a product is computed
+    assert of(600, 900) == (
+        "compute-bound",
+        "the GPU works 90 % of a run, and 100 % of that is in GEMMs, convolutions or attention",
+    )
+    # THEN the longer of the two is what the run takes
+    assert of(900, 600) == (
+        "transfer-bound",
+        f"the GPU works 90 % of a run, and 100 % of that {whole}",
+    )
+
+
+def test_without_operators_it_is_not_known_what_the_cpu_did() -> None:
+    # GIVEN what torch records with activities=[ProfilerActivity.CUDA]: 300 µs between kernels
+    events = [e for i in range(20) for e in launched("aten::mm", 400.0 * i, i + 1, took=100)]
+    device = [e for e in events if e["cat"] != "cpu_op"]
+    one = profile(*device)
+    assert (one.summary.verdict, one.summary.reason) == (
+        "unknown",
+        "the GPU is idle 74 % of a run, but no operators are in the record, so what the CPU did "
+        "meanwhile is not known",
+    )
+    assert kinds(one) == []
+    # THEN in a recording of our own, in which there were none, it is the CPU's own work
+    recorded = {"profiled": 1, "asked_warmup": 1}
+    own = profile(op(RUN, 0, 7710), *device, recorded=recorded)
+    step = profile(note("ProfilerStep#1", 0, 7710), *device)
+    assert (step.summary.verdict, kinds(step)) == ("python-bound", ["host-gap"])
+    assert (own.summary.verdict, kinds(own)) == ("python-bound", ["host-gap"])
+
+
+def test_work_that_waits_though_it_is_launched_is_not_the_cpus() -> None:
+    # GIVEN a device whose four works are launched in the first 80 µs, and wait for another one
+    events = []
+    for i in range(4):
+        at, later = 20.0 * i, 20 + 230.0 * i
+        events += launched("aten::mm", at, 2 * i + 1, device_at=later, took=115)
+        events += launched("aten::mm", at + 10, 2 * i + 2, device_at=later + 115, took=114,
+                           device=1)  # fmt: skip
+    one = profile(op(RUN, 0, 1000), *events, op(WAIT, 90, 910))
+    # THEN 3 gaps of 115 µs are 345 of 540 µs: 20 at the beginning, and 175 at the end are ours
+    assert (one.summary.verdict, one.summary.reason) == (
+        "overhead-bound",
+        "the GPU is idle 54 % of a run; for 95 % of that the next work is launched already, and "
+        "waits for the GPU itself, another stream or another GPU",
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from traces import DATA, call, note, op, profile, recorded, work
+from traces import DATA, Event, call, note, op, profile, recorded, slice_, work
 
 import tprofile
 from tprofile.analysis.idle import CAUSES, idle
@@ -164,6 +164,42 @@ def test_what_a_loader_does_is_work_and_what_a_compiler_does_is_torchs() -> None
         recorded=OURS,
     )  # fmt: skip
     assert shares(one) == [(0, 0, 260, 60)]
+
+
+def test_what_another_thread_does_while_we_wait_counts_once() -> None:
+    # GIVEN a thread that launches, and is in an operator of 30 µs during our wait of 50
+    one = profile(
+        op(RUN, 0, 200),
+        op("aten::mm", 10, 20, 1, tid=2), call("cudaLaunchKernel", 12, 2, 1, 1, tid=2),
+        work("k", 30, 70, 1, 1),
+        op(WAIT, 150, 50), op("aten::empty", 160, 30, tid=2),
+        recorded=OURS,
+    )  # fmt: skip
+    # THEN of the last 100 µs 50 are ours, and 50 Python's
+    assert shares(one) == [(0, 0, 20, 10), (100, 0, 0, 50)]
+
+
+def function(name: str, start: float, duration: float) -> Event:
+    return slice_("python_function", name, start, duration, 100, 1)
+
+
+def test_python_of_torchs_own_is_torchs_where_functions_were_recorded() -> None:
+    # GIVEN functions of torch, with one of the user's inside, what loads data, and a long operator
+    one = profile(
+        op(RUN, 0, 400), function("train.py(1): step", 0, 400),
+        function("torch/optim/optimizer.py(5): wrapper", 10, 100),
+        function("<built-in function isinstance>", 20, 20),
+        function("hooks.py(3): hook", 50, 30), function("torch/_tensor.py(3): f", 60, 10),
+        function("torch/utils/data/dataloader.py(7): __next__", 120, 80),
+        function("/lib/site-packages/torch/functional.py(3): sort", 204, 106),
+        op("aten::sort", 206, 100),
+        function("/home/me/torch/net.py(3): f", 311, 8),
+        op("aten::mm", 320, 10, 1), call("cudaLaunchKernel", 322, 2, 1, 1),
+        work("k", 330, 70, 1, 1),
+        recorded=OURS,
+    )  # fmt: skip
+    # THEN of the 330 µs 40, 10 and 30 are torch's, 2 and 4 around the operator, and the launch
+    assert shares(one) == [(0, 0, 96, 234)]
 
 
 def test_without_device_work_there_is_no_idle_time() -> None:

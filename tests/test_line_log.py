@@ -72,6 +72,27 @@ def test_a_log_of_nothing() -> None:
     assert spans(log) == spans(LineLog()) == []
 
 
+def test_a_log_of_the_outermost() -> None:
+    log = LineLog()
+    a, b, over, end = log.begins(1, 0), log.begins(2, 1), log.ends(1), log.ends(0)
+    at((1, a), (2, b), (3, over), (4, b), (5, over), (7, end))
+    assert log.begun == 3
+    log.outermost = True
+    assert spans(log) == [(1, 1, 7)]
+    log.clear()
+    assert log.begun == 0
+
+
+def test_a_log_holds_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_log, "MOST", 5)
+    log = LineLog()
+    a, b, end = log.begins(1, 0), log.begins(2, 1), log.ends(0)
+    at((1, a), *((now, b) for now in range(2, 90)), (90, end))
+    assert log.begun == 7
+    log.outermost = True
+    assert spans(log) == [(1, 1, 90)]
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40))
 def test_notes_in_any_order(noted: list[tuple[int, bool]]) -> None:
     # GIVEN what keeps a stack

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import traceback
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -717,7 +717,7 @@ def test_a_cell_that_fails_has_lines_up_to_there(shell: Any) -> None:
         value.__self__
         for code in codes
         for value in code.co_consts
-        if isinstance(getattr(value, "__self__", None), list)
+        if isinstance(getattr(value, "__self__", None), deque)
     ]
     assert len(taken) == 5
     assert not any(taken)
@@ -731,6 +731,27 @@ def test_a_cell_that_nests_too_deeply_says_so(shell: Any) -> None:
     assert one.lines.empty
     (warning,) = (w for w in one.summary.warnings if "lines" in w)
     assert warning.startswith("the cell nests too deeply for its lines to be told")
+
+
+@pytest.mark.parametrize("options", ["-w 1 -r 2", "--once"])
+def test_a_cell_of_too_many_statements_has_the_lines_of_the_outermost(
+    shell: Any, options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tprofile import session
+
+    text = "s = 0\nfor i in range(10):\n    if 1:\n        s += i\ns"
+    # GIVEN 23 statements in a run, and room for 40 in all; of one run alone, for 20
+    monkeypatch.setattr(session, "MOST", 20 if options == "--once" else 40)
+    shell.run_cell(f"%%tprofile -q {options}\n{text}")
+    one = shell.user_ns["_tprofile"]
+    runs = len(one.runs)
+    assert one.lines[["line", "calls"]].to_numpy().tolist() == [[1, runs], [2, runs], [5, runs]]
+    (warning,) = (w for w in one.summary.warnings if "statements" in w)
+    assert warning.startswith("a run of the cell has at least 23 statements, too many to time each")
+    # AND with room for all, all are told
+    monkeypatch.setattr(session, "MOST", 46)
+    shell.run_cell(f"%%tprofile -q -w 1 -r 2\n{text}")
+    assert shell.user_ns["_tprofile"].lines["calls"].tolist() == [2, 2, 20, 20, 2]
 
 
 def test_a_line_magic_has_one_line(shell: Any) -> None:

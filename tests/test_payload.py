@@ -524,6 +524,11 @@ def test_many_long_findings_are_capped() -> None:
             "was recorded",
         ),
         (
+            profile(work("k", 0, 5), work("k", 20, 5)),
+            "Nothing was found, but not all that there may be can be told: the GPU is idle 60 % of "
+            "a run, but no operators are in the record, so what the CPU did meanwhile is not known",
+        ),
+        (
             profile(
                 note("tprofile::run", 0, 9), work("k", 0, 5),
                 recorded={"profiled": 0, "stopped": {"by": "E", "during": "profiled run 1 of 3"}},

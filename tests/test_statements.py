@@ -42,6 +42,7 @@ class Log:
     """Tells which statements began, and which have not ended."""
 
     CLOCK_ID = 7
+    outermost = False
 
     def __init__(self) -> None:
         self.lines: list[int] = []
@@ -164,6 +165,15 @@ def test_a_mark_serves_one_statement_in_all_its_runs(shell: Any) -> None:
     # THEN each has one mark, made when the cell was told to have any
     assert log.made == 5
     assert log.lines.count(5) == 8
+
+
+def test_a_log_of_the_outermost_has_no_other(shell: Any) -> None:
+    log = Log()
+    log.outermost = True
+    text = "for i in range(4):\n    if i: i\ndef f(): pass\ntry:\n    f()\nfinally:\n    f()\nf()"
+    compile_cell(shell, text).noted(cast(Any, log)).run()
+    assert log.lines == [1, 3, 4, 8]
+    assert log.open == []
 
 
 def test_lines_are_those_the_user_sees(shell: Any) -> None:

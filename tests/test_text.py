@@ -435,3 +435,15 @@ def test_lines_whose_text_is_not_known_are_there() -> None:
         "   2  –         1   10.00",
         "   3  –         1   30.00",
     ]
+
+
+def test_where_functions_have_lines_it_says_how_to_tell_them() -> None:
+    # GIVEN a function in line 7, whose body is line 8
+    one = cell(source=SOURCE.replace("if total < 0:", "def f():"))
+    told = "Lines, per run (--stack tells those inside functions)"
+    assert told in one.text().split("\n")
+    assert told in one._repr_html_()
+    # THEN a condition that was false is no function, and one with lines is told as it is
+    assert "--stack" not in cell().text()
+    inside = {1098: line(8, "f")}
+    assert "--stack" not in cell(source=one.source.lstrip("\n"), lines=inside).text()

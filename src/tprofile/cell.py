@@ -72,6 +72,8 @@ class _Lines:
     placeholders: Placeholders
     expression_line: int | None
     """Where the last expression begins; None where it is not noted."""
+    outermost: CodeType | None
+    """The statements with a place only for those that stand in no other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +102,9 @@ class Cell:
         """Return the cell with a log of when each of its statements begins and ends.
 
         Also of those inside loops, conditions and other compound statements, but not of those
-        inside functions and classes, whose code objects are the same ones. A cell that nests more
-        than Python can compile with notes in it is returned as it is.
+        inside functions and classes, whose code objects are the same ones; where the log is of
+        the outermost, of no others. A cell that nests more than Python can compile with notes in it
+        is returned as it is.
         """
         if self._lines is None:
             return self
@@ -248,14 +251,16 @@ def _compile(
     # What it has to warn of, the compiler has said.
     with suppress(SyntaxError, RecursionError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tree.body = noted(tree.body, placeholders)
+        every, tree.body = tree.body, noted(tree.body, placeholders, inner=False)
+        outermost = statements()
+        tree.body = noted(every, placeholders)
         at = first_line(last) if last is not None and is_noted(last) else None
-        return codes, _Lines(_Codes(statements(), expression), placeholders, at)
+        return codes, _Lines(_Codes(statements(), expression), placeholders, at, outermost)
     return codes, None
 
 
 def _filled(lines: _Lines, plain: _Codes, log: LineLog) -> _Codes:
-    statements = lines.codes.statements
+    statements = lines.outermost if log.outermost else lines.codes.statements
     if statements is not None and plain.statements is not None:
         statements = lines.placeholders.fill(statements, plain.statements, log)
     at = lines.expression_line

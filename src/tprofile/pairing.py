@@ -16,7 +16,7 @@ _PAIRS = range(5, 51)
 _TIMED_S = 0.5
 """Seconds after which no more runs than the fewest are timed."""
 
-_LOOPS, _LOOP_S, _LOOP_MOST, _LOOP_LONGEST_S = 5, 0.05, 200, 1.0
+_LOOPS, _LOOP_S, _LOOP_MOST, _LOOP_LONGEST_S = 5, 0.15, 200, 1.0
 """How often runs are made in a row, about how many seconds they take, how many there are at most,
 and how long a run may take: of a longer one, the wait at its end is a small part."""
 

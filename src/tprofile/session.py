@@ -23,7 +23,7 @@ from .quiet import deferred_interrupt, profiler_lines_dropped
 from .stepping import Stepper, UserFiles, own_codes
 from .trace import Trace, marks
 from .trace.build import empty
-from .trace.line_log import LineLog
+from .trace.line_log import MOST, LineLog
 from .trace.lines import with_lines
 from .trace.live import read_results
 from .trace.recorded import Line, Stopped
@@ -174,6 +174,7 @@ class Session:
         self.modules = ModuleMarks() if plan.modules else None
         self.stepper = _stepper(file_name) if plan.stack else None
         self._log = LineLog()
+        self._make_noted = noted
         self._noted = noted(self._log) if noted else None
         self._began = time.perf_counter()
         self._last_s = self.ran_s = 0.0
@@ -244,6 +245,8 @@ class Session:
                 self._say("profiler warm-up")
                 self._timed(last=False, name=marks.WARMUP)
                 self.discarded = 1
+                self._thin_out(self._plan.repeat)
+                self._log.clear()
             self._profiled_runs()
             self._stage("reading what was recorded")
         finally:
@@ -251,6 +254,19 @@ class Session:
                 # Once more: an interrupt can come just as a run has ended.
                 self.modules.stop()
             self.profiler.stop(self.notes)
+
+    def _thin_out(self, runs: int) -> None:
+        """Note fewer statements from now on where so many runs of what is noted are too many."""
+        begun = self._log.begun
+        if self._make_noted is None or self._log.outermost or begun * runs <= MOST:
+            return
+        self._log.outermost = True
+        self._noted = self._make_noted(self._log)
+        self.notes.append(
+            f"a run of the cell has at least {begun:,} statements, too many to time each: those "
+            "inside others are told as part of them. Put a loop of plain Python into a function, "
+            "inside which no lines are told, and the rest of the cell has its lines"
+        )
 
     def _profiled_runs(self) -> None:
         wanted = self._plan.repeat
@@ -314,6 +330,7 @@ class Session:
         """Return what was recorded, with what only this session knows."""
         plan, recorded = self._plan, self.profiler.recorded
         if recorded is not None:
+            self._thin_out(1)
             recorded = with_lines(recorded, self._log)
             warmup = recorded.named(marks.WARMUP)
             recorded = recorded.since(recorded.end_ns[warmup].max()) if len(warmup) else recorded

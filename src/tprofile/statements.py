@@ -116,9 +116,14 @@ def is_noted(statement: ast.stmt) -> bool:
 
 
 def noted(
-    statements: list[ast.stmt], placeholders: Placeholders, depth: int = 0, left: int = 0
+    statements: list[ast.stmt],
+    placeholders: Placeholders,
+    depth: int = 0,
+    left: int = 0,
+    *,
+    inner: bool = True,
 ) -> list[ast.stmt]:
-    """Return statements with notes of when each begins, those inside compound ones as well.
+    """Return statements with notes of when each begins, by default those inside others as well.
 
     One ends where the next begins, and the last has a note of its end. `left` is the depth of what
     `break` and `continue` leave. Compound statements are changed in place. The bodies of functions
@@ -135,7 +140,7 @@ def noted(
                 told.append(placeholders.end(one, left))
                 last = None
         late = depth == left and depth > 0 and _is_left_late(one)
-        if not isinstance(one, _SCOPES):
+        if inner and not isinstance(one, _SCOPES):
             _note_inner(one, placeholders, depth + 1, left)
         told.append(_ended(one, [one], placeholders, depth) if late else one)
     return told if last is None else [*told, placeholders.end(last, depth)]

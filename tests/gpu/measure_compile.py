@@ -151,6 +151,7 @@ def measure(shell: Any, name: str) -> dict[str, Any]:
         "by_hand": timed,
         "wall_ratio": summary.wall_ratio,
         "loop_ratio": summary.loop_ratio,
+        "loops": [profile.trace.recorded.loop_s for profile in (one.a, one.b)],
         "kernels": [summary.kernels_a, summary.kernels_b],
         "launches": [summary.launches_a, summary.launches_b],
         "changes": [

@@ -6,8 +6,9 @@ import re
 import sys
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..intervals import Ints
+from ..intervals import NONE, Ints, climb, nest
 from ..trace import Trace
 from ..trace.marks import Line
 
@@ -28,6 +29,10 @@ _PACKAGES = frozenset(
 package looks like one of the user's; these are the ones that run code of others, or torch's."""
 
 
+_TORCHS = re.compile(r"(.*-packages[/\\])?torch[/\\](?!utils[/\\]data[/\\]).*", re.DOTALL)
+"""Files of torch, but for what makes batches: that is work of the user's, whoever wrote it."""
+
+
 def user_frames(trace: Trace) -> tuple[Ints, list[Line | None]]:
     """Return the calls of the user's functions, and for each name of the trace what it says.
 
@@ -39,6 +44,41 @@ def user_frames(trace: Trace) -> tuple[Ints, list[Line | None]]:
     users = np.array([one is not None for one in said] or [False])
     rows = np.flatnonzero(trace.category_is("python_function"))
     return rows[users[trace.name[rows]]], said
+
+
+def torchs_frames(
+    trace: Trace, rows: Ints, lane: Ints, works: NDArray[np.bool_]
+) -> tuple[Ints, Ints]:
+    """Return stretches of these events, on threads `lane`, in which Python was in torch's own code.
+
+    From when to when. What it calls of C, and what has no file, goes with it, but not what `works`
+    marks, for each event of the trace.
+    """
+    start, end = trace.start_ns[rows], trace.end_ns[rows]
+    kinds = np.array([_is_torchs(name) for name in trace.names] or [NONE])[trace.name[rows]]
+    kinds[works[rows]] = 0
+    nesting = nest(lane, start, end)
+    of = climb(nesting.parent, np.arange(len(rows)), kinds == NONE)
+    kinds = np.where(of == NONE, 0, kinds[of])
+    around = np.append(kinds, 0)[nesting.parent]
+    # Where one kind calls the other the stretch changes, and does again when that returns.
+    turn = np.flatnonzero(kinds != around)
+    step = np.where(kinds[turn] == 1, 1, -1)
+    time, change = np.r_[start[turn], end[turn]], np.r_[step, -step]
+    lanes = np.r_[lane[turn], lane[turn]]
+    order = np.lexsort((time, lanes))
+    inside = np.cumsum(change[order])[:-1] > 0
+    time, same = time[order], np.diff(lanes[order]) == 0
+    some = inside & same & (time[1:] > time[:-1])
+    return time[:-1][some], time[1:][some]
+
+
+def _is_torchs(name: str) -> int:
+    """Tell whether a function is torch's own, 1 or 0; `NONE` of one that bears no file."""
+    found = _FRAME.fullmatch(name)
+    if found is None or found["file"].startswith("<"):
+        return NONE
+    return int(_TORCHS.fullmatch(found["file"]) is not None)
 
 
 def _line(name: str) -> Line | None:

@@ -10,6 +10,7 @@ import pandas as pd
 from ..intervals import NONE, Floats, Ints, measure, merge
 from ..trace import DEVICE_WORK, marks
 from .attribution import Attribution, Mask, once
+from .frames import torchs_frames
 from .startup import AUTOTUNING, COMPILATION, costing
 from .tables import busy
 from .waits import waits
@@ -53,6 +54,12 @@ class Idle:
     def __len__(self) -> int:
         return len(self.start_ns)
 
+    def queued_part(self, first: int = 0) -> float:
+        """Return the part of overhead, in the runs from `first` on, with work launched already."""
+        overhead = self.by_cause_ns[:, CAUSES.index("overhead")] * (self.run >= first)
+        total = int(overhead.sum())
+        return float(overhead[self.queued].sum() / total) if total else 0.0
+
     def shares(self, first: int = 0) -> Floats:
         """Return the part that each of `CAUSES` has in the idle time of a run, the median of the
         runs from `first` on; NaN where none has any.
@@ -95,7 +102,7 @@ def of_device(found: Attribution, device: int) -> Idle:
     run, start, finish, ahead = run[some], start[some], finish[some], ahead[some]
 
     threads = _launching(found)
-    python = finish - start - _in_torch(found, threads, start, finish)
+    python = finish - start - _not_python(found, threads, start, finish)
     wait = _wait(found, threads, start, finish)
     launch = np.where(ahead != NONE, found.launch[ahead], NONE)
     queued = (launch != NONE) & (trace.start_ns[launch] <= start) & (wait == NONE)
@@ -103,7 +110,7 @@ def of_device(found: Attribution, device: int) -> Idle:
     ours = _ours(found, start, finish)
     last = ahead == NONE
     length = finish - start - np.where(last, ours, 0)
-    python = np.minimum(np.where(queued, 0, python - ours), length)
+    python = np.minimum(np.where(queued, 0, python), length)
     waited = np.where(wait != NONE, trace.duration_ns[wait], 0)
     sync = np.where(wait != NONE, np.where(python > waited, length - python, length), 0)
     python = np.where(sync == length, 0, python)
@@ -155,15 +162,21 @@ def _launching(found: Attribution) -> Mask:
     return np.isin(found.lane, wanted) & ~found.trace.on_device
 
 
-def _in_torch(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:
-    """Return the time in each stretch in which a thread that launches was in torch."""
+def _not_python(found: Attribution, threads: Mask, start: Ints, end: Ints) -> Ints:
+    """Return the time in each stretch with a thread that launches in torch, or our own wait."""
     trace = found.trace
     inside = trace.category_is(*_OF_TORCH) & ~trace.name_is(marks.KEPT.__contains__)
     inside |= trace.category_is("user_annotation") & trace.name_is(
         lambda name: name.startswith(_TORCHS_OWN)
     )
-    rows = np.flatnonzero(threads & inside & found.counted & ~_works(found))
-    return measure(*merge(trace.start_ns[rows], trace.end_ns[rows]), start, end)
+    works = _works(found)
+    rows = np.flatnonzero(threads & inside & found.counted & ~works)
+    calls = trace.category_is("python_function")
+    at = np.flatnonzero(threads & (calls | works)) if calls.any() else np.zeros(0, np.int64)
+    begin, finish = torchs_frames(trace, at, found.lane[at], works)
+    rows = np.r_[rows, trace.named(marks.SYNCHRONIZE)]
+    begin, finish = np.r_[trace.start_ns[rows], begin], np.r_[trace.end_ns[rows], finish]
+    return measure(*merge(begin, finish), start, end)
 
 
 def _works(found: Attribution) -> Mask:

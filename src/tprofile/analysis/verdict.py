@@ -59,7 +59,7 @@ def verdict(found: Attribution, fraction: float | None, lost: Mask) -> tuple[str
             f"the GPU is idle {_percent(1 - fraction)} of a run, but {_percent(part)} of its work "
             "was launched by threads whose operators are not in the record"
         )
-    return _idle(idle(found), runs_apart(found), fraction)
+    return _idle(idle(found), runs_apart(found), fraction, operators_known(found))
 
 
 def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
@@ -77,14 +77,15 @@ def _busy(found: Attribution, fraction: float) -> tuple[str, str]:
         return float(union(zero[which], start[which], end[which], 1)[0] / total)
 
     across = trace.name_is(_across)[rows] & trace.category_is("gpu_memcpy")[rows]
-    collective = trace.name_is(COLLECTIVE)[rows]
+    collective = trace.name_is(lambda name: bool(COLLECTIVE(name)) or "PtoP" in name)[rows]
     whole = f"the GPU works {_percent(min(fraction, 1))} of a run"
-    if (share := part(collective)) >= 0.5:
+    # What runs while kernels do other work is no more than they take, if it takes less.
+    if (share := part(collective)) >= 0.5 and share >= part(~collective):
         return (
             "transfer-bound",
             f"{whole}, and {_percent(share)} of that is exchange with other GPUs",
         )
-    if (share := part(across)) >= 0.5:
+    if (share := part(across)) >= 0.5 and share >= part(~across):
         return "transfer-bound", (
             f"{whole}, and {_percent(share)} of that it copies between host and device"
         )
@@ -117,19 +118,43 @@ def unseen(found: Attribution) -> float:
     return 0.0 if unseen.all() else float(unseen.mean())
 
 
+def operators_known(found: Attribution) -> bool:
+    """Tell whether operators were recorded, if there were any.
+
+    A trace of another recorder than ours may be of the device alone, or of it and the calls of its
+    runtime: that the CPU was in no operator then says nothing. Annotations, such as that of a step,
+    are recorded with operators, and so may stand alone where there were none.
+    """
+    return found.trace.recorded.profiled is not None or bool(
+        found.trace.category_is("cpu_op", "user_annotation").any()
+    )
+
+
 def _across(name: str) -> bool:
     return "HtoD" in name or "DtoH" in name or "HostToDevice" in name or "DeviceToHost" in name
 
 
-def _idle(gaps: Idle | None, first: int, fraction: float) -> tuple[str, str]:
+def _idle(gaps: Idle | None, first: int, fraction: float, operators: bool) -> tuple[str, str]:
     shares = None if gaps is None else gaps.shares(first)
-    if shares is None or math.isnan(shares[0]):
+    if gaps is None or shares is None or math.isnan(shares[0]):
         return "unknown", "the GPU was idle, but when is not in the record"
     cause = int(np.argmax(shares))
-    whole = f"the GPU is idle {_percent(1 - fraction)} of a run; "
+    whole = f"the GPU is idle {_percent(1 - fraction)} of a run"
+    if not operators and (CAUSES[cause] != "sync" or shares[cause] < 0.5):
+        return "unknown", (
+            f"{whole}, but no operators are in the record, so what the CPU did meanwhile is not "
+            "known"
+        )
     told = {
         "sync": "{} of that follows a wait of the CPU for the GPU",
         "overhead": "for {} of that the CPU is in torch operators and launches",
         "python": "for {} of that the CPU does work of its own (Python, data)",
     }[CAUSES[cause]]
-    return _OF_CAUSE[CAUSES[cause]], whole + told.format(_percent(shares[cause]))
+    part = float(shares[cause])
+    if CAUSES[cause] == "overhead" and (queued := gaps.queued_part(first)) > 0.5:
+        part *= queued
+        told = (
+            "for {} of that the next work is launched already, and waits for the GPU itself, "
+            "another stream or another GPU"
+        )
+    return _OF_CAUSE[CAUSES[cause]], f"{whole}; {told.format(_percent(part))}"

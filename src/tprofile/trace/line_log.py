@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -21,6 +22,9 @@ Take = Callable[[int], object]
 """Takes the time, each time that it is called."""
 
 MakeMark = Callable[[str], AbstractContextManager[object]]
+
+MOST = 1_000_000
+"""Runs of statements that a log holds: each takes half a kilobyte until it is in a table."""
 
 READINGS = 4
 """Marks of one reading of the clocks: the first of them is slow."""
@@ -60,9 +64,11 @@ class LineLog:
         self._lines: list[int] = []
         """Line of the statement that begins at each place of the code; 0 where one ends."""
         self._depths: list[int] = []
-        self._times: list[list[int]] = []
+        self._times: list[deque[int]] = []
         self._numbers = itertools.count()
         self.readings: list[Reading] = []
+        self.outermost = False
+        """Whether only those statements are told, and are to be noted, that stand in no other."""
 
     def begins(self, line: int, depth: int) -> Take:
         """Return what takes the time when a statement begins, which stands in `depth` others.
@@ -82,8 +88,8 @@ class LineLog:
     def _place(self, line: int, depth: int) -> Take:
         self._lines.append(line)
         self._depths.append(depth)
-        # To a list, the one thing that the interpreter appends to without a detour.
-        self._times.append([])
+        # One more than are told, so that it shows. What stands in no other never gets there.
+        self._times.append(deque(maxlen=MOST + 1))
         return self._times[-1].append
 
     @contextmanager
@@ -108,6 +114,11 @@ class LineLog:
         """Whether no code has a place in it."""
         return not self._times
 
+    @property
+    def begun(self) -> int:
+        """How many statements began; from `MOST` on it may have been more."""
+        return sum(len(t) for t, line in zip(self._times, self._lines, strict=True) if line)
+
     def clear(self) -> None:
         """Forget what was noted: a traceback may hold the code, and the code its places."""
         for times in self._times:
@@ -115,8 +126,12 @@ class LineLog:
 
     def spans(self) -> Spans:
         """Return what was noted."""
-        sizes = [len(times) for times in self._times]
-        time_ns = np.fromiter(itertools.chain(*self._times), np.int64, sum(sizes))
+        told = [
+            times if not (depth and self.outermost) else ()
+            for times, depth in zip(self._times, self._depths, strict=True)
+        ]
+        sizes = [len(times) for times in told]
+        time_ns = np.fromiter(itertools.chain(*told), np.int64, sum(sizes))
         order = np.argsort(time_ns, kind="stable")
         time_ns = time_ns[order]
         line = np.repeat(np.array(self._lines, np.int64), sizes)[order]

@@ -96,5 +96,7 @@ def none_found(profile: Profile) -> str:
         return "nothing was found in the run that was stopped, up to there"
     if summary.verdict in ("unknown", "cpu-only"):
         reason = "" if summary.reason is None else f": {visible(summary.reason)}"
+        if summary.device_busy_us is not None:
+            return f"nothing was found, but not all that there may be can be told{reason}"
         return f"findings are about the work of a GPU, and that is not in the record{reason}"
     return "nothing found that holds this code back"

@@ -187,7 +187,18 @@ def line_table(profile: Profile, limit: int | None = 15) -> Table | None:
     heads, kinds, cells = zip(*columns, strict=True)
     rows = [list(row) for row in zip(*cells, strict=True)]
     left_out = len(told) - len(shown)
-    return Table("Lines, per run", list(heads), "".join(kinds), rows, left_out)
+    title = "Lines, per run"
+    if not profile.trace.recorded.stack and _has_functions(every):
+        title += " (--stack tells those inside functions)"
+    return Table(title, list(heads), "".join(kinds), rows, left_out)
+
+
+def _has_functions(lines: pd.DataFrame) -> bool:
+    """Tell whether the cell has a function whose own lines have no figures."""
+    own = lines[lines["short"] == ""]
+    heads = own["source"].str.match(r"\s*(async )?def ").to_numpy(bool)
+    inside = (own["calls"].isna() & (own["source"] != "")).to_numpy()
+    return bool((heads[:-1] & inside[1:]).any())
 
 
 def _times(head: str, values: pd.Series[float]) -> tuple[str, str, list[str]]:

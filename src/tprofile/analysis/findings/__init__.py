@@ -9,7 +9,7 @@ from ..attribution import Attribution
 from ..finding import Finding
 from ..idle import idle
 from ..summary import Summary
-from ..verdict import UNSEEN, unseen
+from ..verdict import UNSEEN, operators_known, unseen
 from .compiler import graph_breaks, recompiles
 from .context import Context
 from .costs import allocator, cold_start, for_loop_optimizer
@@ -34,6 +34,8 @@ def findings(found: Attribution, summary: Summary) -> list[Finding]:
     if gaps is not None and summary.wall_us and summary.device_busy_us is not None:
         seen = Context(found, summary, summary.wall_us, summary.device_busy_us, gaps)
         hidden = _OF_OPERATORS if unseen(found) > UNSEEN else ()
+        if not operators_known(found):
+            hidden = (*hidden, host_gap)
         told += [one for find in _OF_RUNS if find not in hidden for one in find(seen)]
     told = [
         one if one.gain_us is None else replace(one, gain_us=float(one.gain_us)) for one in told

@@ -24,12 +24,12 @@ def graph_breaks(seen: Context) -> list[Finding]:
     nesting = nest(seen.found.lane[rows], trace.start_ns[rows], trace.end_ns[rows])
     inner = nesting.parent != NONE
     broken = rows[inner]
-    count = seen.each(broken)
-    if not len(broken):
-        return []
     outer = np.unique(nesting.root[inner])
+    count, calls = seen.each(broken), seen.each(rows[outer])
+    if not count or not calls:
+        # In few of the runs, if in any.
+        return []
     whole = seen.of(rows[outer])
-    calls = seen.each(rows[outer])
     breaks = count / calls
     gain = _gain(seen, rows[outer], breaks + 1)
     if gain < LEAST * seen.wall_us:

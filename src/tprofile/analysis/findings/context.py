@@ -24,11 +24,6 @@ LAUNCH_US = 25.0
 next one."""
 
 
-SLOWEST = 3.0
-"""How many times as long the profiler makes operators and launches, at most: what it measures of
-them is at least a third theirs."""
-
-
 @dataclass(frozen=True, eq=False)
 class Context:
     """A profile, as findings look at it. Times are microseconds per run."""

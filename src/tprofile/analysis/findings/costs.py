@@ -29,13 +29,13 @@ def cold_start(seen: Context) -> list[Finding]:
         return []
     by_cost = first.groupby("cost")["cpu_us"].sum().sort_values(ascending=False)
     largest = ", ".join(f"{cost} {duration(us)}" for cost, us in by_cost.head(3).items())
-    several = len(found.runs) > 1
+    several = len(found.runs) > 1 or seen.summary.wall_source == "unprofiled"
     return [
         Finding(
             kind="cold-start",
             title=f"the first run paid {duration(total)} to get started",
             evidence=(
-                f"Of its {duration(wall)} went into {largest}."
+                f"It took {duration(wall)}; of that {largest}."
                 + ("" if several else " No other run says what one takes without it.")
             ),
             advice=(
@@ -54,6 +54,8 @@ def allocator(seen: Context) -> list[Finding]:
     found, trace = seen.found, seen.found.trace
     rows = costing(found, MEMORY)
     rows = rows[found.run[rows] >= seen.apart]
+    # Those in the order of a stream take from a pool of the driver's, as torch does from its own.
+    rows = rows[~trace.name_is(lambda name: name.endswith("Async"))[rows]]
     # A run may well ask for its memory when it is the first.
     again = len(np.unique(found.run[rows])) > 1
     cold = not again and not (len(found.runs) == 1 and trace.recorded.asked_warmup)
@@ -63,20 +65,26 @@ def allocator(seen: Context) -> list[Finding]:
     row = seen.most(rows, trace.duration_ns[rows])
     where, line = seen.where(row)
     names = dict.fromkeys(seen.name(int(r)) for r in rows)
+    host = rows[trace.name_is(lambda name: "Host" in name)[rows]]
+    pinned = 2 * seen.of(host) > time
+    advice = (
+        "Pin memory once, ahead of the loop, and copy into it (buffer.copy_(x)), or let a "
+        "DataLoader do it in a thread of its own (pin_memory=True)."
+        if pinned
+        else "Take torch.cuda.empty_cache() out of the loop. If there is none, memory is short "
+        "or in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, smaller batches, "
+        "and tensors of few different sizes."
+    )
     return [
         Finding(
             kind="allocator",
-            title=f"{count:,.3g} calls for device memory in each run",
+            title=f"{count:,.3g} calls for {'pinned' if pinned else 'device'} memory in each run",
             evidence=(
                 f"{', '.join(list(names)[:4])}: {duration(time)} of a profiled run. torch keeps "
                 "memory that is free and gives it out again; to ask the driver is slow, and to "
                 "give it back waits for the GPU."
             ),
-            advice=(
-                "Take torch.cuda.empty_cache() out of the loop. If there is none, memory is short "
-                "or in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, smaller batches, "
-                "and tensors of few different sizes."
-            ),
+            advice=advice,
             gain_us=min(_gain(seen, rows, time), seen.wall_us),
             where=where,
             line=line,

@@ -11,7 +11,7 @@ from ..finding import Finding
 from ..idle import CAUSES, loads_data
 from ..lines import line_marks
 from ..waits import waits
-from .context import LAUNCH_US, LEAST, SLOWEST, Context
+from .context import LAUNCH_US, LEAST, Context
 from .transfers import pageable
 
 _SYNC, _OVERHEAD, _PYTHON = range(len(CAUSES))
@@ -22,6 +22,9 @@ _MANY = 10
 _OVERHEAD_PART = 0.2
 
 _PYTHON_PART = 0.15
+
+_OF_THE_DEVICE = frozenset({"cudaDeviceSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
+"""Calls that wait until a device has done all there is."""
 
 _LONG_NS = 100_000
 """Longer than Python needs from one operator to the next."""
@@ -46,8 +49,8 @@ def small_kernels(seen: Context) -> list[Finding]:
         return []
     median = float(np.median(found.trace.duration_ns[brief])) / 1000
     # What Python does between launches goes with them; waits, and what it does for long and
-    # outside of all operators, do not.
-    by_python = _by_python(seen)
+    # outside of all operators, do not. Ahead of the first launch it is for a part the profiler's.
+    by_python = _by_python(seen) & (gaps.start_ns > found.runs.start_ns[gaps.run])
     elsewhere = np.where(by_python, _length(seen), gaps.by_cause_ns[:, _SYNC])
     elsewhere_us = seen.least(elsewhere, gaps.run) / 1000 * seen.slowed
     gain = seen.idle_us - elsewhere_us + seen.of(brief)
@@ -103,20 +106,22 @@ def host_gap(seen: Context) -> list[Finding]:
     total = seen.typical(length[python], gaps.run[python]) / 1000
     if not len(python) or total * seen.slowed < _PYTHON_PART * seen.wall_us:
         return []
-    others = np.where(by_python, 0, length)
     gain = total * seen.stretch
-    if total > seen.typical(others, gaps.run) / 1000:
-        # Where that is what there is, what follows each of the stretches may go with it.
-        least = seen.least(others, gaps.run) / 1000
-        gain = max(gain, seen.idle_us - least * seen.slowed / SLOWEST)
+    if total > seen.typical(np.where(by_python, 0, length), gaps.run) / 1000:
+        # Where that is what there is, what is made ready in them and then copied may go with it.
+        gain = max(gain, seen.idle_us)
     gain = min(gain, seen.wall_us)
     count = seen.typical(np.ones(len(python)), gaps.run[python])
     own = seen.typical(gaps.by_cause_ns[python, _PYTHON], gaps.run[python]) / 1000
     longest = seen.typical_largest(length[python], gaps.run[python]) / 1000
     where, line, loader = _meanwhile(seen, python)
+    worked = seen.found.trace.name_is(lambda name: loads_data(name) and "MultiProcessing" in name)
     advice = (
-        "Give the DataLoader workers (num_workers, persistent_workers) and pin_memory=True, so "
-        "that batches are made while the GPU computes."
+        "The DataLoader has workers, and they are too slow: give it more (num_workers), a larger "
+        "prefetch_factor and pin_memory=True, or do less for each sample."
+        if loader and worked[seen.host].any()
+        else "Give the DataLoader workers (num_workers, persistent_workers) and pin_memory=True, "
+        "so that batches are made while the GPU computes."
         if loader
         else "Do this work ahead of the loop, in another process (a DataLoader with num_workers) "
         "while the GPU computes, or on the GPU in torch; a sleep or a print can go."
@@ -177,15 +182,21 @@ def _meanwhile(seen: Context, stretches: Ints) -> tuple[str, int | None, bool]:
     if len(names) and by_name.max() > whole / 2:
         note = f"in {short(trace.names[names[np.argmax(by_name)]])}"
     else:
-        ahead = gaps.next[stretches]
-        ahead = ahead[ahead != NONE]
-        if len(ahead):
-            entry = seen.entry(ahead)
-            operator = int(entry[0]) if entry[0] != NONE else int(ahead[0])
-            note = f"before {short(seen.name(operator))}"
+        note = f"before {_mostly_ahead(seen, stretches)}"
     if line is None:
-        return note or "before the end of the run", None, loader
+        return note, None, loader
     return f"line {line}" + (f" · {note}" if note.startswith("in ") else ""), line, loader
+
+
+def _mostly_ahead(seen: Context, stretches: Ints) -> str:
+    """Return the name of what came after most of the time in idle stretches."""
+    gaps, ahead = seen.gaps, seen.gaps.next[stretches]
+    operator = np.where(seen.entry(ahead) != NONE, seen.entry(ahead), ahead)
+    name = np.where(ahead != NONE, seen.found.trace.name[operator], NONE)
+    names, at = np.unique(name, return_inverse=True)
+    length = (gaps.end_ns - gaps.start_ns)[stretches]
+    most = int(names[np.argmax(np.bincount(at.reshape(-1), length))])
+    return "the end of the run" if most == NONE else short(seen.found.trace.names[most])
 
 
 def _own_overlap(seen: Context, lines: Ints, stretches: Ints) -> Ints:
@@ -210,7 +221,7 @@ def sync(seen: Context) -> list[Finding]:
         ~np.isin(entry, entries[entries != NONE]) & ~np.isin(gaps.wait[owned], found.launch[copies])
     ]
     # Who waits for the whole device at the end of a step measures how long it takes.
-    whole = found.trace.name_is("cudaDeviceSynchronize".__eq__)
+    whole = found.trace.name_is(_OF_THE_DEVICE.__contains__)
     owned = owned[(gaps.next[owned] != NONE) | ~whole[gaps.wait[owned]]]
     # Where Python then works for longer than the wait took, it would hold the device up anyway.
     owned = owned[gaps.by_cause_ns[owned, _SYNC] > 0]
@@ -221,7 +232,9 @@ def sync(seen: Context) -> list[Finding]:
     every = seen.host[waits(found)[seen.host]]
     row = seen.most(waited, gaps.by_cause_ns[owned, _SYNC])
     entered = int(seen.entry(row))
-    same = every[(seen.entry(every) == NONE) if entered == NONE else _same(seen, every, row)]
+    # A call can wait more than once: all of it is one stop.
+    stops = seen.entry(waited)
+    stops = every[np.isin(seen.entry(every), stops[stops != NONE]) | np.isin(every, waited)]
     count = seen.typical(np.ones(len(waited)), gaps.run[owned])
     where, line = seen.where(row)
     python = seen.typical(gaps.by_cause_ns[:, _PYTHON], gaps.run) / 1000 * seen.slowed
@@ -235,12 +248,12 @@ def sync(seen: Context) -> list[Finding]:
             title=f"{times} for the GPU",
             evidence=(
                 f"In each run the CPU stops {count:,.0f} time{'' if count == 1 else 's'} until the "
-                f"GPU is done, {duration(seen.of(same) if len(same) else seen.of(every))} in all; "
+                f"GPU is done, {duration(seen.of(stops))} in all; "
                 f"after that the GPU has nothing to do for {duration(idle_us / count)} each time, "
                 f"until the CPU has launched the next kernel ({duration(idle_us)} of a profiled "
                 f"run)."
             ),
-            advice=_instead(called),
+            advice=_instead(called, _to_device(seen, row)),
             gain_us=min(gain, seen.wall_us),
             where=where,
             line=line,
@@ -249,18 +262,18 @@ def sync(seen: Context) -> list[Finding]:
     ]
 
 
-def _same(seen: Context, rows: Ints, row: int) -> np.ndarray:
-    """Mark those of the same line and outermost operator."""
-    trace = seen.found.trace
-    entry, one = seen.entry(rows), int(seen.entry(row))
-    return (
-        (entry != NONE)
-        & (trace.name[np.maximum(entry, 0)] == trace.name[one])
-        & (seen.line[rows] == seen.line[row])
-    )
+def _to_device(seen: Context, wait: int) -> bool:
+    """Tell whether the host waits for a copy of its own memory, rather than for a result."""
+    found, entered = seen.found, int(seen.entry(wait))
+    launch = found.launch[seen.work]
+    inside = (launch != NONE) & (entered != NONE) & (seen.entry(launch) == entered)
+    copied = seen.work[(launch == wait) | inside]
+    copied = copied[found.trace.category_is("gpu_memcpy")[copied]]
+    there = found.trace.name_is(lambda name: "HtoD" in name or "HostToDevice" in name)[copied]
+    return len(copied) > 0 and bool(there.all())
 
 
-def _instead(called: str) -> str:
+def _instead(called: str, to_device: bool) -> str:
     if called in ("aten::item", "aten::_local_scalar_dense"):
         return (
             "Keep the value on the GPU (total += loss.detach()) and read it with .item() once, "
@@ -275,6 +288,12 @@ def _instead(called: str) -> str:
         return (
             "A result whose size depends on the data makes the CPU wait for it: keep the size "
             "fixed (torch.where(mask, x, 0) in place of x[mask]), or do it once for all."
+        )
+    if to_device:
+        return (
+            "Make the data on the GPU (torch.arange(..., device=...), torch.full), or copy it "
+            "once, ahead of the loop; a copy from pinned memory (x.pin_memory()) with "
+            "non_blocking=True waits for nothing."
         )
     if called in ("aten::to", "aten::copy_", "aten::_to_copy", "aten::cpu"):
         return (

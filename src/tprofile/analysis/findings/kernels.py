@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ...intervals import NONE, Ints
+from ...intervals import NONE, Floats, Ints, measure, merge
 from ...units import duration
 from .. import arguments
 from ..attribution import Mask
@@ -21,6 +21,8 @@ _DEVICE_BOUND = 0.65
 """Below this part of a run the device waits, and shorter kernels would only make it wait longer."""
 
 _POINTWISE = re.compile(r"(^|[^a-z])(vectorized_|unrolled_)?elementwise_kernel").search
+_FILL = re.compile(r"FillFunctor").search
+"""Kernels that read nothing: in a row they fill tensors that have nothing to do with each other."""
 _REDUCTION = re.compile(r"(^|[^a-z])reduce_kernel").search
 
 _CHAIN = 3
@@ -58,7 +60,7 @@ def fusion(seen: Context) -> list[Finding]:
     trace, rows = seen.found.trace, _by_stream(seen)
     # What an optimizer does by the parameter is told of by itself.
     others = ~seen.launched_in(rows, seen.called("Optimizer."))
-    pointwise = trace.name_is(_POINTWISE)[rows] & others
+    pointwise = trace.name_is(_POINTWISE)[rows] & ~trace.name_is(_FILL)[rows] & others
     chained = pointwise | (trace.name_is(_REDUCTION)[rows] & others)
     # One kernel goes over tensors of one size: what works on another one begins a new chain.
     size = np.zeros(len(rows), np.int64)
@@ -175,7 +177,7 @@ def tensor_cores(seen: Context) -> list[Finding]:
                 f"in {'float64' if double.all() else 'float32'} kernels of "
                 f"{listed(_called(seen, int(r)) for r in rows)}"
                 + (
-                    ", which take many times as long as the same in float32 or bfloat16."
+                    ", which take many times as long as the same in TF32 or bfloat16."
                     if double.all()
                     else " that do not use the tensor cores, which are many times as fast."
                 )
@@ -201,21 +203,23 @@ def low_occupancy(seen: Context) -> list[Finding]:
     units = device_units(seen.found).get(seen.gaps.device)
     if units is None:
         return []
-    rows = seen.work[trace.category_is("kernel")[seen.work]]
-    rows = rows[(trace.duration_ns[rows] >= LAUNCH_US * 1000) & ~trace.name_is(COLLECTIVE)[rows]]
+    own = trace.category_is("kernel") & (trace.device == seen.gaps.device)
+    kernels = seen.work[own[seen.work]]
+    long = trace.duration_ns[kernels] >= LAUNCH_US * 1000
+    rows = kernels[long & ~trace.name_is(COLLECTIVE)[kernels]]
     if not len(rows):
         return []
-    blocks = np.array(
-        [_product(one.grid) for one in arguments.launches(trace, rows.tolist())], float
-    )
-    few = blocks * _FEW <= units
-    rows, blocks = rows[few], blocks[few]
-    time = trace.duration_ns[rows] / 1000
-    gain = seen.typical(time * (1 - blocks / units), seen.found.run[rows])
+    few = _blocks(seen, rows) * _FEW <= units
+    rows = rows[few]
+    start, end, blocks, run = _with_few(seen, kernels, rows, units)
+    idle_part = np.maximum(1 - blocks / units, 0)
+    gain = seen.typical((end - start) * idle_part, run) / 1000
     if gain < 2 * LEAST * seen.wall_us:
         return []
+    time = seen.typical(end - start, run) / 1000
+    rows = rows[measure(*merge(start, end), trace.start_ns[rows], trace.end_ns[rows]) > 0]
     row = seen.most(rows, trace.duration_ns[rows])
-    used = int(blocks[np.flatnonzero(rows == row)[0]])
+    used = int(_blocks(seen, np.array([row]))[0])
     where, line = seen.where(row, short(seen.name(row)))
     return [
         Finding(
@@ -223,7 +227,7 @@ def low_occupancy(seen: Context) -> list[Finding]:
             title=f"a kernel on {used} of {units} multiprocessors",
             evidence=(
                 f"{short(seen.name(row))} has {used} block{'s' * (used != 1)}, so most of the GPU "
-                f"has nothing to do in the {duration(seen.of(rows))} of each run that "
+                f"has nothing to do in the {duration(time)} of each run that "
                 f"{'it takes' if seen.each(rows) <= 1 else 'such kernels take'}."
             ),
             advice=(
@@ -231,12 +235,41 @@ def low_occupancy(seen: Context) -> list[Finding]:
                 "dimension: reduce or scan it in parts (x.view(n, parts, -1)), and then the parts; "
                 "torch.compile often does that by itself."
             ),
-            gain_us=gain,
+            gain_us=min(gain, seen.wall_us),
             where=where,
             line=line,
             label=f"{used} of {units} SMs",
         )
     ]
+
+
+def _blocks(seen: Context, rows: Ints) -> Floats:
+    return np.array(
+        [_product(one.grid) for one in arguments.launches(seen.found.trace, rows.tolist())], float
+    )
+
+
+def _with_few(
+    seen: Context, kernels: Ints, rows: Ints, units: int
+) -> tuple[Ints, Ints, Floats, Ints]:
+    """Return the stretches in which some of `rows` run, and all kernels together have few blocks.
+
+    From when to when, the blocks, and the run. Kernels whose blocks are not known have many.
+    """
+    trace = seen.found.trace
+    begin, finish = merge(trace.start_ns[rows], trace.end_ns[rows])
+    near = measure(begin, finish, trace.start_ns[kernels], trace.end_ns[kernels]) > 0
+    kernels = kernels[near]
+    blocks = np.nan_to_num(_blocks(seen, kernels), nan=units)
+    mine = np.isin(kernels, rows)
+    time = np.r_[trace.start_ns[kernels], trace.end_ns[kernels]]
+    order = np.argsort(time, kind="stable")
+    running = np.cumsum(np.r_[blocks, -blocks][order])[:-1]
+    of_rows = np.cumsum(np.r_[mine, -1 * mine][order])[:-1]
+    run = np.r_[seen.found.run[kernels], seen.found.run[kernels]][order][:-1]
+    time = time[order]
+    few = (of_rows > 0) & (running * _FEW <= units) & (time[1:] > time[:-1])
+    return time[:-1][few], time[1:][few], running[few], run[few]
 
 
 def _product(grid: list[int] | None) -> float:
