@@ -23,7 +23,7 @@ if (process.argv.includes("--tests")) {
     outdir: "../tprofile/static",
     write: false,
     minify: true,
-    target: ["es2022", "chrome112", "firefox117", "safari16.5"],
+    target: ["es2022", "chrome120", "firefox117", "safari17.2"],
     charset: "ascii", // a page may be served without saying that it is UTF-8
     legalComments: "none",
   });

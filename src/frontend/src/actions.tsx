@@ -120,14 +120,14 @@ export function Actions({ trace, title, at, times }: Props) {
   return (
     <div class="tp-actions">
       <div class="tp-buttons">
-        <button type="button" onClick={download}>Download trace</button>
-        {trace.path && <button type="button" onClick={copyPath}>Copy path</button>}
-        <button type="button" class="tp-main" onClick={() => perfetto(false)}>Open in Perfetto</button>
+        <button onClick={download}>Download trace</button>
+        {trace.path && <button onClick={copyPath}>Copy path</button>}
+        <button class="tp-main" onClick={() => perfetto(false)}>Open in Perfetto</button>
       </div>
       <div class="tp-told" role="status">
         {busy && (
           <>
-            <span>{busy}</span> <button type="button" onClick={close}>Cancel</button>
+            <span>{busy}</span> <button onClick={close}>Cancel</button>
           </>
         )}
         {!busy && told && (
@@ -136,10 +136,10 @@ export function Actions({ trace, title, at, times }: Props) {
               {told.text} {told.path && <code class="tp-path">{told.path}</code>}
             </span>{" "}
             {told.large && (
-              <button type="button" onClick={() => perfetto(true)}>Open it anyway</button>
+              <button onClick={() => perfetto(true)}>Open it anyway</button>
             )}
-            {told.offer && <button type="button" onClick={download}>Download trace</button>}
-            <button type="button" aria-label="Close this message" onClick={close}>×</button>
+            {told.offer && <button onClick={download}>Download trace</button>}
+            <button aria-label="Close this message" onClick={close}>×</button>
           </>
         )}
       </div>

@@ -4,12 +4,16 @@ import { useMemo, useState } from "preact/hooks";
 import { Actions } from "./actions.tsx";
 import { Answer, Warnings } from "./answer.tsx";
 import { Flame, useNested } from "./calltree.tsx";
+import { summary } from "./copied.ts";
+import { Copy } from "./copy.tsx";
 import { Below, Findings } from "./findings.tsx";
 import { Frame } from "./frame.tsx";
-import type { Payload } from "./payload.ts";
+import { Menu } from "./menu.tsx";
+import type { Payload, TableData } from "./payload.ts";
+import { received } from "./runs.ts";
 import { chosenSpans, findingAt, NOTHING, placeOf, selectionOf, type Selection } from "./selection.ts";
 import { Strip } from "./strip.tsx";
-import { Table, type Order } from "./table.tsx";
+import { ordered, Table, type Order } from "./table.tsx";
 import {
   chosenRow, findingsOf, hasBrief, heightOf, mainOf, ordersOf, selectedBy, startOf, TABLES, tableOf, tabsOf, type Tab,
   type TableTab,
@@ -37,25 +41,43 @@ interface WholeProps extends Props {
 }
 
 /** A profile within a frame. */
-export function Whole({ payload, trace, theme, label }: WholeProps) {
-  const tabs = useMemo(() => tabsOf(payload), [payload]);
+export function Whole({ payload: given, trace, theme, label }: WholeProps) {
+  const tabs = useMemo(() => tabsOf(given), [given]);
   const [tab, setTab] = useState<Tab>(tabs[0]![0]);
   const [selection, setSelection] = useState<Selection>(NOTHING);
   const [wanted, setWanted] = useState("");
   const [perRun, setPerRun] = useState(true);
-  const [orders, setOrders] = useState<Record<TableTab, Order>>(() => ordersOf(payload));
+  const [orders, setOrders] = useState<Record<TableTab, Order>>(() => ordersOf(given));
 
+  const [hidden, setHidden] = useState<Partial<Record<Tab, Set<string>>>>({});
+  const [grouped, setGrouped] = useState<Partial<Record<Tab, Grouped>>>({});
+  const [failed, setFailed] = useState("");
+
+  const payload = useMemo((): Payload => {
+    const tables = Object.entries(grouped).map(([key, { table }]) => [key, table]);
+    return { ...given, ...Object.fromEntries(tables) };
+  }, [given, grouped]);
   const runs = perRun ? payload.runs : 1;
   const table = tab === "findings" || tab === "timeline" ? null : tab;
   const source = useMemo(
     () => (table ? tableOf(payload, table, runs) : findingsOf(payload)),
     [payload, table, runs],
   );
-  const nested = useNested(payload);
+  const nested = useNested(given);
   const [drawn, setDrawn] = useState<"" | Measure>("");
   const chosen = chosenRow(payload, tab, selection);
   const marked = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
 
+  const groupBy = (by: string) => {
+    const { [tab]: _, ...others } = grouped;
+    setFailed("");
+    setSelection(NOTHING);
+    if (!by) return setGrouped(others);
+    trace!.table!(tab, by).then(
+      (answer) => setGrouped({ ...others, [tab]: { by, table: received(answer, given.names) } }),
+      (error) => setFailed(String(error.message ?? error)),
+    );
+  };
   const choose = (row: number) =>
     setSelection(row === chosen ? NOTHING : selectedBy(payload, tab, row));
   const open = (to: Tab, finding: number) => {
@@ -82,8 +104,9 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
           <Timeline {...{ payload, trace, theme, selection, setSelection }} />
         ) : table ? (
           <Table
-            key={table}
+            key={`${table} ${grouped[table]?.by}`}
             id={`${id}-${table}`}
+            hidden={hidden[table]}
             label={TABLES[table]}
             nested={table === "tree" ? nested : undefined}
             columns={source.columns}
@@ -118,6 +141,16 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
       {tab === "tree" && (
         <Switch label="Shown as" options={pictures} value={drawn} choose={setDrawn} />
       )}
+      {trace?.table && GROUPS[tab] && (
+        <select
+          aria-label="Rows"
+          value={grouped[tab]?.by ?? ""}
+          onChange={(event) => groupBy(event.currentTarget.value)}
+        >
+          <option value="">{tab === "kernels" ? "by operator" : "by name"}</option>
+          {GROUPS[tab]!.map((by) => <option key={by} value={by}>by {by}</option>)}
+        </select>
+      )}
       {payload.runs > 1 && (
         <Switch
           label="Figures"
@@ -141,7 +174,24 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
       height={heightOf(payload)}
       controls={controls}
       body={body}
-      counted={(shown) => counted(payload, tab, shown, source.rows.length, perRun)}
+      menu={(rows) => table && !(tab === "tree" && drawn) && (
+        <Menu
+          columns={source.columns}
+          hidden={hidden[table] ?? NONE}
+          setHidden={(next) => setHidden({ ...hidden, [table]: next })}
+          rows={() => ordered(source.columns, rows, orders[table], table === "tree" ? nested : undefined)}
+        />
+      )}
+      aside={
+        <Copy
+          what="Copy summary"
+          text={() => {
+            const key = given.kernels.of ? "kernels" : "operators";
+            return summary(given, tableOf(given, key, given.runs));
+          }}
+        />
+      }
+      counted={(shown) => failed || counted(payload, tab, shown, source.rows.length, perRun)}
       notes={payload.left_out}
     >
       <div class="tp-header">
@@ -155,8 +205,8 @@ export function Whole({ payload, trace, theme, label }: WholeProps) {
       </div>
       <Warnings lines={payload.warnings} />
       <div class="tp-figures">
-        {payload.figures.map(({ key, value, label }) => (
-          <div key={key} class="tp-figure">
+        {payload.figures.map(({ key, value, label, about }) => (
+          <div key={key} class="tp-figure" tabIndex={0} data-tp-tip={about}>
             <div class={`tp-value${value === DASH ? " tp-nil" : ""}`}>{value}</div>
             <div class="tp-meaning">{together(label)}</div>
           </div>
@@ -186,6 +236,18 @@ function sums({ runs, complete }: Payload, perRun: boolean): string {
   return perRun && runs > 1 ? "per run" : `sums over ${plural(runs, "run")}`;
 }
 
+interface Grouped {
+  by: string;
+  table: TableData;
+}
+
+/** What rows of a table can be told apart by, or be put together by: `views/payload.py` has them. */
+const GROUPS: Partial<Record<Tab, string[]>> = {
+  operators: ["shape", "thread", "line", "module", "stack"],
+  kernels: ["name"],
+};
+const NONE = new Set<string>();
+
 interface SwitchProps<T> {
   label: string;
   options: [T, string][];
@@ -199,7 +261,7 @@ function Switch<T>({ label, options, value, choose, off }: SwitchProps<T>) {
   return (
     <div class="tp-switch" role="group" aria-label={label} data-tp-off={!!off}>
       {options.map(([one, text]) => (
-        <button key={text} type="button" aria-pressed={one === value} onClick={() => choose(one)}>
+        <button key={text} aria-pressed={one === value} onClick={() => choose(one)}>
           {text}
         </button>
       ))}

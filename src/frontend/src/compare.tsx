@@ -41,7 +41,7 @@ export function Compare({ payload, traces }: Props) {
             {SHOWN.map((key) => (
               <button
                 key={key}
-                type="button"
+               
                 aria-pressed={key === shown}
                 title={heads[key]}
                 onClick={() => go(key)}

@@ -1,14 +1,14 @@
 // What holds the code back: for each what, where, the evidence and the most to gain, and what to
 // write instead.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
+import { Copy } from "./copy.tsx";
 import { Link } from "./link.tsx";
 import type { Finding, Payload } from "./payload.ts";
 import type { Selection } from "./selection.ts";
 import { briefed } from "./tabs.ts";
 import { inked } from "./theme.ts";
-import { copy } from "./trace.ts";
 import { together } from "./words.ts";
 
 interface Props {
@@ -76,7 +76,7 @@ export function Findings({ findings, rows, chosen, choose, toLine, empty }: Prop
           }}
         >
           <Head finding={findings[row]!} toLine={toLine && (() => toLine(row))}>
-            <Copy finding={findings[row]!} />
+            <Copy what="Copy" about={findings[row]!.title} text={() => markdown(findings[row]!)} />
           </Head>
           <p class="tp-evidence"><Code text={findings[row]!.evidence} /></p>
           <p><Code text={findings[row]!.advice} /></p>
@@ -104,7 +104,7 @@ export function Below({ payload, selection: { line }, open }: BelowProps) {
     return (
       <div class="tp-below" role="status">
         <Head finding={finding} toLine={null}>
-          <button type="button" onClick={() => open(row)}>Evidence</button>
+          <button onClick={() => open(row)}>Evidence</button>
         </Head>
         <p class="tp-clamp"><Code text={finding.advice} /></p>
       </div>
@@ -154,22 +154,6 @@ export function pieces(text: string): string[] {
   // Without a partner a backquote is one.
   if (parts.length % 2 === 0) parts.push(parts.splice(-2).join("`"));
   return parts;
-}
-
-function Copy({ finding }: { finding: Finding }) {
-  const [told, setTold] = useState("Copy");
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const onClick = async () => {
-    setTold((await copy(markdown(finding))) ? "Copied" : "Refused");
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => setTold("Copy"), 2000);
-  };
-  return (
-    <button type="button" class="tp-copy" aria-label={`${told}: ${finding.title}`} onClick={onClick}>
-      {told}
-    </button>
-  );
 }
 
 /** Return a finding as what one pastes into an issue or a chat. */

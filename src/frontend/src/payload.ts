@@ -4,6 +4,8 @@ export interface Figure {
   key: string;
   value: string;
   label: string;
+  /** What its term means. */
+  about: string;
 }
 
 /** A list of numbers per column; null in it, or in place of it, is "not measured". */
@@ -46,9 +48,10 @@ export interface OperatorColumns {
 
 export interface KernelColumns {
   name: number[];
-  operator: Numbers;
-  device: number[];
-  stream: number[];
+  /** These three are absent in a table by names alone. */
+  operator?: Numbers;
+  device?: number[];
+  stream?: number[];
   calls: number[];
   device_us: Numbers;
   mean_us: Numbers;
@@ -194,6 +197,8 @@ export interface Payload {
   /** In three parts, of which the second names a finding. */
   first: [string, string, string] | null;
   details: string[];
+  /** What it was made with. */
+  versions: string;
   figures: Figure[];
   warnings: string[];
   device: string;

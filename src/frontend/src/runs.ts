@@ -1,6 +1,6 @@
 // A run as the kernel sends it: `views/timeline.py` writes it.
 
-import type { Memory, Strip } from "./payload.ts";
+import type { Memory, Strip, TableData } from "./payload.ts";
 
 const ARRAYS = {
   f8: Float64Array, i4: Int32Array, u4: Uint32Array, u1: Uint8Array,
@@ -17,8 +17,7 @@ export function decoded(bytes: Uint8Array, names: string[]): Strip {
     columns[key] = new ARRAYS[type](buffer, bytes.byteOffset + at, n);
     at += Math.ceil(columns[key].byteLength / 8) * 8;
   }
-  const index = new Map(names.map((name, i) => [name, i]));
-  const place = (head.names as string[]).map((name) => index.get(name) ?? names.push(name) - 1);
+  const place = adopted(head.names, names);
   const placed = (own: Int32Array) => own.map((code) => (code < 0 ? -1 : place[code]!));
   const n = columns.start_us.length;
   const [lane, row] = [new Uint16Array(n), new Uint16Array(n)];
@@ -39,4 +38,23 @@ export function decoded(bytes: Uint8Array, names: string[]): Strip {
       lane, row, name: placed(columns.name), operator: placed(columns.operator),
     },
   };
+}
+
+/** Return what index each of some names has in others, to which the new ones are added. */
+function adopted(own: string[], names: string[]): number[] {
+  const index = new Map(names.map((name, i) => [name, i]));
+  return own.map((name) => index.get(name) ?? names.push(name) - 1);
+}
+
+/** Return a table as it came from the kernel, with names as `names` has them. */
+export function received(answer: { table: TableData; names: string[] }, names: string[]): TableData {
+  const place = adopted(answer.names, names);
+  const { heads, columns } = answer.table;
+  const found: Record<string, any> = { ...columns };
+  for (const { key, kind } of heads) {
+    if (kind === "name" || kind === "text") {
+      found[key] = found[key].map((code: number | null) => (code === null ? null : place[code]));
+    }
+  }
+  return { ...answer.table, columns: found };
 }

@@ -27,7 +27,7 @@ export const NOTHING: Selection = {
 
 /** Return what a row of the kernels selects. */
 export function kernelAt({ kernels }: Payload, row: number): Selection {
-  return { ...NOTHING, kernel: row, operator: kernels.columns.operator[row] ?? null };
+  return { ...NOTHING, kernel: row, operator: kernels.columns.operator?.[row] ?? null };
 }
 
 /** Return what a row of the lines selects: its finding too. */
@@ -100,9 +100,10 @@ function isOf({ kernels, names }: Payload, strip: Strip, span: number, row: numb
   const own = lane.streams![spans.row[span]!];
   return (
     spans.name[span] === name[row] &&
-    known(spans.operator, span) === (operator[row] ?? null) &&
-    lane.label === names[device[row]!] &&
-    (own == null || own === stream[row])
+    // A table by names alone has none of these.
+    (!operator || known(spans.operator, span) === (operator[row] ?? null)) &&
+    (!device || lane.label === names[device[row]!]) &&
+    (!stream || own == null || own === stream[row])
   );
 }
 

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState, type Dispatch, type StateUpdater } from "preact/hooks";
 import { Chart } from "./chart.tsx";
 import { isWhole, zoomed, type View } from "./lanes.ts";
-import type { Payload, Strip as Data } from "./payload.ts";
+import type { Kind, Payload, Strip as Data } from "./payload.ts";
 import { kindsOf, type Spans } from "./spans.ts";
 import type { Theme } from "./theme.ts";
 import { duration } from "./words.ts";
@@ -103,6 +103,19 @@ export function which({ complete }: Payload, strip: Data): string {
   return complete ? `Run ${strip.run} of ${strip.of}, profiled` : "The stopped run, up to there";
 }
 
+type Key = [color: string, text: string, ...of: (Kind | "idle")[]];
+
+const KEYS: Key[] = [
+  ["line", "lines, modules", "line", "module"],
+  ["cpu", "operators", "operator", "inner"],
+  ["inner", "inside them", "inner"],
+  ["call", "runtime calls", "call", "wait"],
+  ["wait", "waits for the GPU", "wait"],
+  ["device", "kernels", "kernel"],
+  ["copy", "copies", "copy"],
+  ["idle", "idle", "idle"],
+];
+
 interface LegendProps {
   which: string;
   strips: Data[];
@@ -114,7 +127,9 @@ interface LegendProps {
 
 export function Legend({ which, strips, view, setView, wall, children }: LegendProps) {
   const kinds = useMemo(
-    () => new Set(strips.flatMap((strip) => [...kindsOf(strip)])),
+    () => new Set<Kind | "idle">(strips.flatMap((strip) => [
+      ...kindsOf(strip), ...(strip.lanes.some(({ kind }) => kind === "device") ? ["idle"] as const : []),
+    ])),
     [strips],
   );
   const whole = isWhole(view, wall);
@@ -124,21 +139,17 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
     <div class="tp-legend">
       <span class="tp-which">{which}</span>
       <span class="tp-keys">
-        {(kinds.has("line") || kinds.has("module")) && <Key color="line">lines, modules</Key>}
-        {(kinds.has("operator") || kinds.has("inner")) && <Key color="cpu">operators</Key>}
-        {kinds.has("inner") && <Key color="inner">inside them</Key>}
-        {(kinds.has("call") || kinds.has("wait")) && <Key color="call">runtime calls</Key>}
-        {kinds.has("wait") && <Key color="wait">waits for the GPU</Key>}
-        {kinds.has("kernel") && <Key color="device">kernels</Key>}
-        {kinds.has("copy") && <Key color="copy">copies</Key>}
-        {strips.some(({ lanes }) => lanes.some(({ kind }) => kind === "device")) && (
-          <Key color="idle">idle</Key>
-        )}
+        {KEYS.map(([color, text, ...of]) => of.some((kind) => kinds.has(kind)) && (
+          <span key={text} class="tp-key">
+            <i style={{ background: `var(--tp-${color})` }} />
+            {text}
+          </span>
+        ))}
       </span>
       <span class="tp-zoom">
         {children}
         <button
-          type="button"
+         
           aria-label="Zoom out"
           title="Ctrl and wheel, or S"
           disabled={whole}
@@ -147,7 +158,7 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
           −
         </button>
         <button
-          type="button"
+         
           aria-label="Zoom in"
           title="Ctrl and wheel, or W"
           onClick={() => zoom(0.5)}
@@ -155,7 +166,7 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
           +
         </button>
         <button
-          type="button"
+         
           aria-label="Fit the whole run"
           disabled={whole}
           onClick={() => setView({ from: 0, to: wall })}
@@ -164,15 +175,6 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
         </button>
       </span>
     </div>
-  );
-}
-
-function Key({ color, children }: { color: string; children: string }) {
-  return (
-    <span class="tp-key">
-      <i style={{ background: `var(--tp-${color})` }} />
-      {children}
-    </span>
   );
 }
 

@@ -58,6 +58,8 @@ interface Props {
   label: string;
   nested?: Nested;
   columns: Column[];
+  /** Keys of those that are not to be shown. */
+  hidden?: Set<string>;
   rows: number[];
   order: Order;
   /** Column that is in sight however little room there is. */
@@ -97,8 +99,10 @@ export function Table(props: Props) {
     [props.columns, props.rows],
   );
   const { columns, bars, pixels } = useMemo(
-    () => arranged(props.columns, widths, main, size.width),
-    [props.columns, widths, main, size.width],
+    () => arranged(
+      props.columns.filter(({ key }) => !props.hidden?.has(key)), widths, main, size.width,
+    ),
+    [props.columns, props.hidden, widths, main, size.width],
   );
   // As wide in every row, and no wider than it must be.
   const prefixed = useMemo(() => {
@@ -112,9 +116,9 @@ export function Table(props: Props) {
   const [cursor, setCursor] = useState(-1);
 
   // Of all columns: the order stays when the one that it goes by has no room any more.
-  const by = props.columns.find((column) => column.key === order.key) ?? props.columns[0]!;
+  const by = leading(props.columns, order);
   const rows = useMemo(
-    () => (nested?.order ?? sorted)(props.rows, by.order ?? by.cell, order.descending),
+    () => ordered(props.columns, props.rows, order, nested),
     [props.rows, by, order.descending, nested],
   );
 
@@ -195,7 +199,7 @@ export function Table(props: Props) {
               aria-sort={on ? (order.descending ? "descending" : "ascending") : "none"}
             >
               <button
-                type="button"
+               
                 title={column.about}
                 style={before ? { paddingLeft: `${before + 16}px` } : undefined}
                 onClick={() => setOrder(next)}
@@ -278,6 +282,18 @@ export function Table(props: Props) {
       {!rows.length && <p class="tp-empty">{props.empty}</p>}
     </div>
   );
+}
+
+function leading(columns: Column[], { key }: Order): Column {
+  return columns.find((column) => column.key === key) ?? columns[0]!;
+}
+
+/** Return rows in the order in which a table shows them. */
+export function ordered(
+  columns: Column[], rows: number[], order: Order, nested?: Nested,
+): number[] {
+  const by = leading(columns, order);
+  return (nested?.order ?? sorted)(rows, by.order ?? by.cell, order.descending);
 }
 
 export interface NameProps {

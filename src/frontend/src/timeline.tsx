@@ -20,6 +20,9 @@ interface Props {
   setSelection: (selection: Selection) => void;
 }
 
+/** The colours are told above, where a run is always in view. */
+const UNTOLD: Strip[] = [];
+
 export function Timeline({ payload, trace, theme, selection, setSelection }: Props) {
   const drawn = payload.strip!;
   const [run, setRun] = useState(drawn.run);
@@ -50,7 +53,6 @@ export function Timeline({ payload, trace, theme, selection, setSelection }: Pro
     () => (span < 0 ? chosenSpans(payload, selection, strip) : within(strip, up, span, steps)),
     [payload, selection, strip, up, span, steps],
   );
-  const strips = useMemo(() => [strip], [strip]);
   const select = (at: number) =>
     setSelection(at < 0 || at === span ? NOTHING : selectionOf(payload, at, strip));
 
@@ -58,7 +60,7 @@ export function Timeline({ payload, trace, theme, selection, setSelection }: Pro
     <section class="tp-timeline" aria-label="Timeline">
       <Legend
         which={`${which(payload, strip)} · ${duration(view.to - view.from)}`}
-        strips={strips}
+        strips={UNTOLD}
         view={view}
         setView={setView}
         wall={wall}

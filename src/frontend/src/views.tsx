@@ -23,6 +23,10 @@ interface Props<Tab extends string> {
   controls?: ComponentChildren;
   /** Return what the panel shows; ids in it begin with `id`. */
   body: (rows: number[], id: string) => ComponentChildren;
+  /** Return what stands behind the filter. */
+  menu?: (rows: number[]) => ComponentChildren;
+  /** Stands at the end of the last line. */
+  aside?: ComponentChildren;
   /** Say how many rows are shown. */
   counted: (shown: number) => string;
   /** What did not fit. */
@@ -73,7 +77,7 @@ export function Views<Tab extends string>(props: Props<Tab>) {
             <button
               key={key}
               id={`${id}-tab-${key}`}
-              type="button"
+             
               role="tab"
               aria-selected={key === tab}
               aria-controls={`${id}-panel`}
@@ -97,7 +101,7 @@ export function Views<Tab extends string>(props: Props<Tab>) {
               onInput={(event) => setWanted(event.currentTarget.value)}
             />
             <button
-              type="button"
+             
               aria-pressed={regex}
               aria-label="Filter by a regular expression"
               title="Regular expression"
@@ -106,6 +110,7 @@ export function Views<Tab extends string>(props: Props<Tab>) {
               .*
             </button>
           </div>
+          {props.menu?.(rows)}
         </div>
       </div>
       <div
@@ -117,11 +122,14 @@ export function Views<Tab extends string>(props: Props<Tab>) {
       >
         {props.body(rows, id)}
       </div>
-      <p class="tp-foot" role="status">
-        {test.error
-          ? `The filter is no regular expression: ${test.error}`
-          : props.counted(rows.length)}
-      </p>
+      <div class="tp-foot">
+        <span role="status">
+          {test.error
+            ? `The filter is no regular expression: ${test.error}`
+            : props.counted(rows.length)}
+        </span>
+        {props.aside}
+      </div>
       {props.notes.map((line) => (
         <p key={line} class="tp-note">{line}</p>
       ))}

@@ -119,7 +119,7 @@ test("what was not measured is a dash, has no bar, and says so", () => {
 
 test("a filter of kernels looks at their operators too", () => {
   const one = example();
-  one.kernels.columns.operator[1] = null;
+  one.kernels.columns.operator![1] = null;
   const { filtered } = kernels(one, 1);
   assert.deepEqual([filtered(0), filtered(1)], [["gemm", "aten::addmm"], ["bias"]]);
 });
