@@ -90,7 +90,7 @@ def imported(module: str) -> tuple[set[str], set[str]]:
 ALLOWED = {
     "trace": {"trace", "intervals", "errors", "files"},
     "analysis": {"analysis", "trace", "intervals", "errors", "units"},
-    "views": {"views", "errors", "explaining", "units"},
+    "views": {"views", "_version", "errors", "explaining", "units"},
     "result": {"analysis", "trace", "errors", "files"},
     "session": {"trace", "errors", "quiet", "conditions", "modules", "stepping"},
     "modules": {"trace", "errors", "quiet"},

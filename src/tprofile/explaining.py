@@ -73,14 +73,19 @@ def explain(term: str | Finding | None = None) -> Explanation:
 
 @cache
 def _meanings() -> dict[str, str]:
-    text = _pages()["glossary"]
-    return {_plain(name): body for names, body in _sections(text) for name in names}
+    pages = _pages()
+    return {
+        _plain(name): body.partition("\n\n")[0]
+        for page in ("verdict", "glossary")
+        for names, body in _sections(pages[page])
+        for name in names
+    }
 
 
 def meaning(term: str) -> str:
-    """Return what the glossary says of a term, as one line of text without its links.
+    """Return what a verdict or a term of the glossary means, as one line without links.
 
-    Raises KeyError for a term that it has not.
+    Raises KeyError for what is neither.
     """
     text = _SEE.sub("", _meanings()[_plain(term)])
     return " ".join(_LINK.sub(r"\1", text).replace("`", "").split())

@@ -13,11 +13,11 @@ interface Props {
 
 export function Answer({ payload, open }: Props) {
   const { headline, reason, first, details } = payload;
-  const { lead, text, tone } = headline;
+  const { lead, text, tone, about } = headline;
   return (
     <div class="tp-answer">
       <h2 class="tp-title">
-        {lead && <b style={inked(tone)}>{lead} </b>}
+        {lead && <b style={inked(tone)} {...(about && { tabIndex: 0, "data-tp-tip": about })}>{lead} </b>}
         {together(lead ? text : text.charAt(0).toUpperCase() + text.slice(1))}
       </h2>
       {reason && <p class="tp-why">{together(reason)}</p>}

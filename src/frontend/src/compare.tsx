@@ -132,7 +132,7 @@ function Both({ payload, theme }: { payload: Comparison; theme: Theme }) {
       <div class="tp-header">
         <Answer
           payload={{
-            headline: { lead: null, text: payload.title, tone: null },
+            headline: { lead: null, text: payload.title, tone: null, about: null },
             reason: null,
             first: null,
             details: payload.details,

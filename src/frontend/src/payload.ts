@@ -191,7 +191,7 @@ export interface Strip {
 
 export interface Payload {
   id: string;
-  headline: { lead: string | null; text: string; tone: Tone | null };
+  headline: { lead: string | null; text: string; tone: Tone | null; about: string | null };
   /** Why the verdict is so, and what to look at first. */
   reason: string | null;
   /** In three parts, of which the second names a finding. */

@@ -15,7 +15,7 @@ export function table(payload: Payload, tab: TableTab, runs: number, of?: keyof 
 export function example(): Payload {
   return {
     id: "0123456789abcdef",
-    headline: { lead: null, text: "the GPU works 40 µs of a 100 µs run", tone: null },
+    headline: { lead: null, text: "the GPU works 40 µs of a 100 µs run", tone: null, about: null },
     reason: null,
     first: null,
     details: ["3 runs: 3 profiled"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..explaining import meaning
 from ..units import DASH, duration
 from .findings import first_finding
 from .startup import startup_sentences
@@ -49,6 +50,16 @@ TONES = {
 CPU; or there is the CPU alone. One meaning has one colour in every view."""
 
 
+_TERMS = {
+    "wall": "wall",
+    "busy": "busy",
+    "launches": "launch",
+    "overhead": "profiled wall",
+    "first": "first run",
+}
+"""What the glossary calls a figure."""
+
+
 @dataclass(frozen=True)
 class Headline:
     """The sentence above all else."""
@@ -75,6 +86,11 @@ class Figure:
     value: str
     """A dash where it was not measured; the label then says why."""
     label: str
+
+    @property
+    def about(self) -> str:
+        """What the glossary says of it."""
+        return meaning(_TERMS[self.key])
 
 
 def headline(profile: Profile) -> Headline:

@@ -9,10 +9,12 @@ from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from .._version import __version__
 from ..errors import TprofileError
+from ..explaining import meaning
 from . import findings, heads, lines
 from .drawing import drawing
-from .figures import details, figures, headline, reason
+from .figures import Headline, details, figures, headline, reason
 from .pack import LABEL, NAME, Names, number, size, table
 from .tables import (
     BYTES,
@@ -25,7 +27,7 @@ from .tables import (
     sorted_modules,
     sorted_operators,
 )
-from .words import LINE, cut, device_label, device_word, sentence
+from .words import LINE, cut, device_label, device_word, sentence, visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,12 +85,19 @@ def payload(
     answer, first = headline(profile), findings.first_finding(profile)
     result = {
         "id": uuid.uuid4().hex[:16],
-        "headline": {"lead": answer.lead, "text": cut(answer.text, LINE), "tone": answer.tone},
+        "headline": {
+            "lead": answer.lead,
+            "text": cut(answer.text, LINE),
+            "tone": answer.tone,
+            "about": _verdict(profile, answer),
+        },
+        "versions": cut(f"tprofile {__version__}{_torch(profile)}", LABEL),
         "reason": _sentence(reason(profile)),
         "first": None if first is None else list(first),
         "details": lines_kept("details", details(profile), int(DETAILS_BYTES * part), left_out),
         "figures": [
-            {k: cut(v, LABEL) for k, v in asdict(figure).items()} for figure in figures(profile)
+            {k: cut(v, LABEL) for k, v in asdict(figure).items()} | {"about": figure.about}
+            for figure in figures(profile)
         ],
         "warnings": lines_kept(
             "warnings", profile.summary.warnings, int(WARNINGS_BYTES * part), left_out
@@ -130,6 +139,17 @@ def _run_times(profile: Profile) -> dict[str, list[int]]:
     drawn = {profile.strip.run} if profile.strip else set()
     numbers = sorted(drawn.union(range(1, min(len(times), RUNS) + 1)))
     return {str(run): list(times[run - 1]) for run in numbers}
+
+
+def _verdict(profile: Profile, answer: Headline) -> str | None:
+    """Return what the verdict means; None where what leads the answer is none."""
+    verdict = profile.summary.verdict
+    return meaning(verdict) if answer.lead and profile.complete and verdict else None
+
+
+def _torch(profile: Profile) -> str:
+    version = profile.trace.recorded.torch
+    return f" · torch {visible(version)}" if version else ""
 
 
 def _sentence(text: str | None) -> str | None:
