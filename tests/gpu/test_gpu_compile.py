@@ -106,9 +106,11 @@ def test_new_shapes_have_the_reasons_of_each_compilation(measured: dict[str, Any
 def test_it_is_as_much_faster_as_torchs_own_timer_says(measured: dict[str, Any], name: str) -> None:
     one = measured[name]
     turns, ours = one["by_hand"], [b / a for a, b in zip(*one["loops"], strict=True)]
-    for measured_so in (turns, ours):
-        if max(measured_so) > min(measured_so) * 1.1:
-            pytest.skip(f"others use this host: in turns, the ratio is {measured_so}")
+    for ratios in (turns, ours):
+        # The median does not mind a single one that was held up.
+        _, *most, _ = sorted(ratios)
+        if most[-1] > most[0] * 1.1:
+            pytest.skip(f"others use this host: in turns, the ratio is {ratios}")
     assert one["loop_ratio"] == pytest.approx(statistics.median(turns), rel=0.05)
 
 
