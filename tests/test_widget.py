@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from traces import op, profile, recorded
+from traces import op, profile, recorded, work
 
 import tprofile
 from tprofile.views import widget as module
 from tprofile.views.payload import payload
+from tprofile.views.timeline import timeline
 from tprofile.views.widget import ProfileWidget, TraceWidget
+from tprofile.views.words import cut
 
 
 class Kept(TraceWidget):
@@ -99,12 +101,100 @@ def test_a_file_that_someone_removed_is_written_again(asked: Asked) -> None:
         ({"kind": "chunk", "id": 1, "offset": 10**12}, "1000000000000"),
         ({"kind": "chunk", "id": 1, "offset": "0"}, "'0'"),
         ({"kind": "chunk", "id": 1, "offset": True}, "True"),
+        ({"kind": "run", "id": 1, "run": 1}, "None"),
+        ({"kind": "run", "id": 1, "run": 1, "offset": -1}, "-1"),
+        ({"kind": "run", "id": 1, "run": 1, "offset": 10**12}, "1000000000000"),
+        ({"kind": "run", "id": 1, "run": 4, "offset": 0}, "no run 4: the profile has 3"),
+        ({"kind": "run", "id": 1, "run": "1", "offset": 0}, "'1'"),
+        ({"kind": "run", "id": 1, "run": True, "offset": 0}, "True"),
+        ({"kind": "run", "id": 1, "offset": 0}, "None"),
+        ({"kind": "table", "id": 1}, "no table of None by None"),
+        ({"kind": "table", "id": 1, "table": "operators", "by": "name"}, "'operators' by 'name'"),
+        ({"kind": "table", "id": 1, "table": ["operators"], "by": "shape"}, "no table of"),
+        ({"kind": "table", "id": 1, "table": "operators", "by": "line"}, "no lines were recorded"),
     ],
 )
 def test_nonsense_is_answered_by_an_error(asked: Asked, message: Any, says: str) -> None:
     told, buffers = asked.ask(message)
     assert (told["kind"], told["id"], buffers) == ("error", 1, [])
     assert says in told["message"]
+
+
+def test_a_run_comes_in_pieces_and_is_made_once(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def counted(one: tprofile.Profile, run: int) -> bytes:
+        made.append(run)
+        return timeline(one, run)
+
+    monkeypatch.setattr(module, "timeline", counted)
+    monkeypatch.setattr(module, "CHUNK_BYTES", 5000)
+    data = b""
+    while True:
+        message, (piece,) = asked.ask({"kind": "run", "id": 1, "run": 2, "offset": len(data)})
+        data += piece
+        assert message == {
+            "kind": "run", "id": 1, "offset": len(data) - len(piece), "size": message["size"],
+        }  # fmt: skip
+        if len(data) == message["size"]:
+            break
+    assert data == timeline(recorded("mlp_train"), 2)
+    assert made == [2]
+    # AND another run takes its place
+    asked.ask({"kind": "run", "id": 2, "run": 1, "offset": 0})
+    asked.ask({"kind": "run", "id": 3, "run": 1, "offset": 0})
+    assert made == [2, 1]
+
+
+@pytest.mark.parametrize("by", ["shape", "thread", "module", "stack"])
+def test_operators_by_something_are_the_frame(by: str) -> None:
+    one = recorded("mlp_train_stack_mem")
+    widget = Asked(one)
+    told, nothing = widget.ask({"kind": "table", "id": 1, "table": "operators", "by": by})
+    widget.close()
+    assert (set(told), nothing) == ({"kind", "id", "table", "names", "left_out"}, [])
+    frame = one.operators_by(by)
+    table, names = told["table"], told["names"]
+    assert table["of"] == len(frame) == len(table["columns"]["name"])
+    assert [h["key"] for h in table["heads"]][:3] == ["name", by, "calls"]
+    # A text is as it is shown: cut where it is long, quotes where it is empty.
+    wanted = [cut(str(value), 6000) for value in frame[by]]
+    assert [names[i] for i in table["columns"][by]] == wanted
+    assert table["columns"]["calls"] == frame["calls"].tolist()
+    assert sum(table["columns"]["self_cpu_us"]) == pytest.approx(one.operators["self_cpu_us"].sum())
+
+
+def test_kernels_by_name_have_one_row_for_each() -> None:
+    one = profile(
+        op("a", 0, 20, 1), op("b", 30, 20, 2),
+        work("k", 5, 4, 1, 1), work("k", 35, 10, 2, 2, stream=9), work("m", 50, 3, 3, 2),
+    )  # fmt: skip
+    widget = Asked(one)
+    told, _ = widget.ask({"kind": "table", "id": 1, "table": "kernels", "by": "name"})
+    widget.close()
+    columns = {k: v for k, v in told["table"]["columns"].items() if k != "spread"}
+    assert [told["names"][i] for i in columns.pop("name")] == ["k", "m"]
+    assert columns == {
+        "calls": [2, 1], "device_us": [14, 3], "mean_us": [7, 3], "min_us": [4, 3],
+        # What cannot be told of several rows together is not told.
+        "median_us": [None, 3], "max_us": [10, 3],
+    }  # fmt: skip
+
+
+def test_what_was_let_go_says_how_to_come_by_it(asked: Asked) -> None:
+    asked.ask({"kind": "run", "id": 1, "run": 1, "offset": 0})
+    asked.let_go()
+    for message in (
+        {"kind": "run", "run": 2, "offset": 0},
+        {"kind": "table", "table": "operators", "by": "shape"},
+    ):
+        told, _ = asked.ask(message)
+        assert told["kind"] == "error"
+        assert "no longer in memory" in told["message"]
+    # AND the trace is still there
+    assert asked.ask({"kind": "path", "id": 1})[0]["kind"] == "path"
 
 
 def test_a_message_that_is_no_object_is_answered_too(asked: Asked) -> None:

@@ -38,7 +38,7 @@ async function smaller(script) {
   const options = {
     module: true,
     ecma: 2022,
-    compress: { passes: 3, pure_getters: true, unsafe_arrows: true },
+    compress: { passes: 3, pure_getters: true, unsafe_arrows: true, hoist_funs: true },
     format: { ascii_only: true },
   };
   return (await minify(script, options)).code;

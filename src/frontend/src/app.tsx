@@ -13,9 +13,10 @@ import type { Payload, TableData } from "./payload.ts";
 import { received } from "./runs.ts";
 import { chosenSpans, findingAt, NOTHING, placeOf, selectionOf, type Selection } from "./selection.ts";
 import { Strip } from "./strip.tsx";
+import { Switch } from "./switch.tsx";
 import { ordered, Table, type Order } from "./table.tsx";
 import {
-  chosenRow, findingsOf, hasBrief, heightOf, mainOf, ordersOf, selectedBy, startOf, TABLES, tableOf, tabsOf, type Tab,
+  chosenRow, findingsOf, hasBrief, heightOf, mainOf, namesOf, ordersOf, selectedBy, startOf, TABLES, tableOf, tabsOf, type Tab,
   type TableTab,
 } from "./tabs.ts";
 import type { Theme } from "./theme.ts";
@@ -52,6 +53,7 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
   const [hidden, setHidden] = useState<Partial<Record<Tab, Set<string>>>>({});
   const [grouped, setGrouped] = useState<Partial<Record<Tab, Grouped>>>({});
   const [failed, setFailed] = useState("");
+  const [loaded, setLoaded] = useState(0);
 
   const payload = useMemo((): Payload => {
     const tables = Object.entries(grouped).map(([key, { table }]) => [key, table]);
@@ -60,8 +62,8 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
   const runs = perRun ? payload.runs : 1;
   const table = tab === "findings" || tab === "timeline" ? null : tab;
   const source = useMemo(
-    () => (table ? tableOf(payload, table, runs) : findingsOf(payload)),
-    [payload, table, runs],
+    () => (table ? tableOf(payload, table, runs) : tab === "timeline" ? namesOf(payload) : findingsOf(payload)),
+    [payload, table, tab, runs, loaded],
   );
   const nested = useNested(given);
   const [drawn, setDrawn] = useState<"" | Measure>("");
@@ -101,7 +103,11 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
             choose={(node) => setSelection(selectedBy(payload, tab, node))}
           />
         ) : tab === "timeline" ? (
-          <Timeline {...{ payload, trace, theme, selection, setSelection }} />
+          <Timeline
+            {...{ payload, trace, theme, selection, setSelection }}
+            wanted={rows.length < source.rows.length ? rows : null}
+            loaded={() => setLoaded((n) => n + 1)}
+          />
         ) : table ? (
           <Table
             key={`${table} ${grouped[table]?.by}`}
@@ -247,24 +253,3 @@ const GROUPS: Partial<Record<Tab, string[]>> = {
   kernels: ["name"],
 };
 const NONE = new Set<string>();
-
-interface SwitchProps<T> {
-  label: string;
-  options: [T, string][];
-  value: T;
-  choose: (value: T) => void;
-  off?: boolean;
-}
-
-/** Buttons of which one is pressed. */
-function Switch<T>({ label, options, value, choose, off }: SwitchProps<T>) {
-  return (
-    <div class="tp-switch" role="group" aria-label={label} data-tp-off={!!off}>
-      {options.map(([one, text]) => (
-        <button key={text} aria-pressed={one === value} onClick={() => choose(one)}>
-          {text}
-        </button>
-      ))}
-    </div>
-  );
-}

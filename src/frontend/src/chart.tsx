@@ -3,7 +3,7 @@
 import type { Dispatch, StateUpdater } from "preact/hooks";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { draw } from "./draw.ts";
-import { isWhole, layout, panned, zoomed, type View } from "./lanes.ts";
+import { isWhole, layout, panned, seenIn, zoomed, type View } from "./lanes.ts";
 import { known, type Payload, type Strip } from "./payload.ts";
 import { useSize } from "./size.ts";
 import { idle, kindOf, ranges, reaches, spanAt, type Spans } from "./spans.ts";
@@ -59,6 +59,7 @@ export function Chart(props: Props) {
   const whole = isWhole(view, wall);
   // The canvas is as large as what is seen of it: a run can have hundreds of rows.
   const seen = Math.min(height, places.height);
+  const inSight = useMemo(() => seenIn(places, seen, top), [places, seen, top]);
 
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
@@ -66,9 +67,8 @@ export function Chart(props: Props) {
       if (!box.current || !canvas.current) return;
       const style = getComputedStyle(box.current);
       draw(canvas.current, {
-        payload, strip, view, width, chosen, pointed, rows, reach, top,
-        height: seen,
-        layout: places,
+        payload, strip, view, width, chosen, pointed, rows, reach,
+        layout: inSight,
         idle: gaps,
         palette: PALETTES[theme],
         font: style.fontFamily,
@@ -106,8 +106,9 @@ export function Chart(props: Props) {
 
   const under = (x: number, y: number): number => {
     for (const range of rows) {
-      const { top: from, height: high } = places.rows[range.lane]![range.row]!;
-      if (y + top >= from - 1 && y + top < from + high + 1) {
+      const place = inSight.rows[range.lane]![range.row]!;
+      const hidden = y >= inSight.pinned && place.top < inSight.pinned;
+      if (!hidden && y >= place.top - 1 && y < place.top + place.height + 1) {
         return spanAt(strip.spans, reach, range, time(x), (3 / width) * (view.to - view.from));
       }
     }
@@ -152,12 +153,12 @@ export function Chart(props: Props) {
     }
     const place = places.rows[lane[span]!]![row[span]!]!;
     setPointed(span);
-    const { scrollTop, clientHeight } = box.current!;
-    box.current!.scrollTop = Math.min(
-      Math.max(scrollTop, place.top + 40 - clientHeight),
-      place.top - 20,
-    );
-    const y = place.top - box.current!.scrollTop;
+    const { scrollTop } = box.current!;
+    const room = Math.min(seen, inSight.pinned);
+    if (inSight.pinned === Infinity || place.top < places.pinned) {
+      box.current!.scrollTop = Math.min(Math.max(scrollTop, place.top + 40 - room), place.top - 20);
+    }
+    const y = seenIn(places, seen, box.current!.scrollTop).rows[lane[span]!]![row[span]!]!.top;
     setTip({ x: ((middle - next.from) / (next.to - next.from)) * width, y });
   };
   const step = (by: number) => {

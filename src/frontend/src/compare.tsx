@@ -10,6 +10,7 @@ import { Findings } from "./findings.tsx";
 import { Frame } from "./frame.tsx";
 import type { Compared, Comparison } from "./payload.ts";
 import { useSize } from "./size.ts";
+import { Switch } from "./switch.tsx";
 import { Strips } from "./strip.tsx";
 import { Name, Table } from "./table.tsx";
 import type { Theme } from "./theme.ts";
@@ -37,19 +38,13 @@ export function Compare({ payload, traces }: Props) {
     <Frame>
       {(theme) => (
         <>
-          <div class="tp-switch tp-whose" role="group" aria-label="What is shown">
-            {SHOWN.map((key) => (
-              <button
-                key={key}
-               
-                aria-pressed={key === shown}
-                title={heads[key]}
-                onClick={() => go(key)}
-              >
-                {heads[key]}
-              </button>
-            ))}
-          </div>
+          <Switch
+            class="tp-whose"
+            label="What is shown"
+            options={SHOWN.map((key) => [key, heads[key]])}
+            value={shown}
+            choose={go}
+          />
           {SHOWN.filter((key) => seen.has(key)).map((key) => (
             <div key={key} hidden={key !== shown}>
               {key === "compare" ? (

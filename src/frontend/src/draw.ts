@@ -9,6 +9,7 @@ import { bytes, cut, unit } from "./words.ts";
 export interface Scene {
   payload: Pick<Payload, "names">;
   strip: Strip;
+  /** In the window that is seen. */
   layout: Layout;
   rows: Range[];
   /** Of each span, when it and all before it in its row have ended. */
@@ -17,9 +18,6 @@ export interface Scene {
   idle: Float64Array[];
   view: View;
   width: number;
-  /** Pixels that are seen, and those that are scrolled away above them. */
-  height: number;
-  top: number;
   palette: Palette;
   font: string;
   mono: string;
@@ -49,7 +47,8 @@ const SAMPLE = 64;
 const FAINT = 0.28;
 
 export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
-  const { layout, width, height, top, palette, view, strip, chosen } = scene;
+  const { layout, width, view, strip, chosen } = scene;
+  const { height, pinned } = layout;
   const ratio = devicePixelRatio || 1;
   const pixels = [Math.round(width * ratio), Math.round(height * ratio)] as const;
   // To set a size clears the canvas and costs a frame, even if it is the same.
@@ -57,49 +56,58 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
   if (canvas.height !== pixels[1]) canvas.height = pixels[1];
   const to = canvas.getContext("2d");
   if (!to || !width) return;
-  to.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
-  to.clearRect(0, top, width, height);
+  to.setTransform(ratio, 0, 0, ratio, 0, 0);
+  to.clearRect(0, 0, width, height);
   const x = (time: number) => ((time - view.from) / (view.to - view.from)) * width;
-  drawIdle(to, scene, x);
-  to.textBaseline = "middle";
-  to.globalAlpha = chosen ? FAINT : 1;
-  for (const { lane, row, first, last } of scene.rows) {
-    const place = layout.rows[lane]![row]!;
-    if (place.top > top + height || place.top + place.height < top) continue;
-    drawRow(to, scene, x, place, first, last);
-  }
-  to.globalAlpha = 1;
-  if (chosen) {
-    drawChosen(to, scene, x, chosen);
-    drawArrows(to, scene, x, chosen);
-  }
+  const some = (from: number, until: number) => {
+    strip.lanes.forEach((_, i) => {
+      if (within(layout.lanes[i]!, from, until)) drawLane(to, scene, x, i);
+    });
+    to.globalAlpha = chosen ? FAINT : 1;
+    for (const { lane, row, first, last } of scene.rows) {
+      const place = layout.rows[lane]![row]!;
+      if (within(place, from, until)) drawRow(to, scene, x, place, first, last);
+    }
+    to.globalAlpha = 1;
+    if (chosen) drawChosen(to, scene, x, chosen, from, until);
+  };
+  some(-Infinity, Math.min(pinned, height));
+  // What is scrolled goes under what is not.
+  to.clearRect(0, pinned, width, height);
+  some(pinned, Infinity);
+  if (chosen) drawArrows(to, scene, x, chosen);
   if (scene.pointed >= 0) outline(to, scene, x, scene.pointed);
   strip.memory?.forEach((_, i) => drawMemory(to, scene, x, i));
-  to.font = `11px ${scene.font}`;
-  to.textBaseline = "alphabetic";
-  strip.lanes.forEach((lane, i) => {
-    to.fillStyle = palette.dim;
-    to.fillText(cut(lane.label, 40), 0, layout.lanes[i]!.label);
-  });
   if (layout.axis !== null) drawAxis(to, scene, layout.axis, x);
+}
+
+/** Tell whether something begins in a part of the window, or is seen in it from above. */
+function within({ top, height }: { top: number; height: number }, from: number, until: number) {
+  return top < until && (top >= from || (from < 0 && top + height > 0));
 }
 
 type Scale = (time: number) => number;
 
-function drawIdle(to: CanvasRenderingContext2D, scene: Scene, x: Scale): void {
-  to.fillStyle = scene.palette.idle;
-  scene.strip.lanes.forEach((lane, i) => {
-    if (lane.kind !== "device") return;
-    const { top, height } = scene.layout.lanes[i]!;
-    const gaps = scene.idle[i]!;
-    for (let at = above(gaps, scene.view.from) & ~1; at < gaps.length; at += 2) {
-      const left = x(gaps[at]!);
-      if (left > scene.width) break;
-      // Of gaps that are less than a pixel, one is drawn in each.
-      if (at && x(gaps[at + 1]!) < Math.floor(left) + 1 && x(gaps[at - 2]!) >= Math.floor(left)) continue;
-      to.fillRect(left, top, x(gaps[at + 1]!) - left, height);
-    }
-  });
+/** Draw what a lane is called, and the stretches in which nothing was done. */
+function drawLane(to: CanvasRenderingContext2D, scene: Scene, x: Scale, lane: number): void {
+  const { palette, layout, strip, width, view } = scene;
+  const { top, height, label } = layout.lanes[lane]!;
+  to.font = `11px ${scene.font}`;
+  to.textBaseline = "alphabetic";
+  to.fillStyle = palette.dim;
+  to.fillText(cut(strip.lanes[lane]!.label, 40), 0, label);
+  to.textBaseline = "middle";
+  if (strip.lanes[lane]!.kind !== "device") return;
+  to.fillStyle = palette.idle;
+  const gaps = scene.idle[lane]!;
+  for (let at = above(gaps, view.from) & ~1; at < gaps.length; at += 2) {
+    const left = x(gaps[at]!);
+    const pixel = Math.floor(left);
+    if (left > width) break;
+    // Of gaps that are less than a pixel, one is drawn in each.
+    if (at && x(gaps[at + 1]!) < pixel + 1 && x(gaps[at - 2]!) >= pixel) continue;
+    to.fillRect(left, top, x(gaps[at + 1]!) - left, height);
+  }
 }
 
 /** Draw what of a row is in view: what is shorter than a pixel together. */
@@ -172,12 +180,15 @@ function rowOf({ strip: { spans }, layout }: Scene, span: number): Row {
   return layout.rows[spans.lane[span]!]![spans.row[span]!]!;
 }
 
-function drawChosen(to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans): void {
+function drawChosen(
+  to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans, from: number, until: number,
+): void {
   const { start_us, duration_us } = scene.strip.spans;
   let [before, drawn] = [null as Row | null, 0];
   for (const i of chosen) {
     if (start_us[i]! > scene.view.to || start_us[i]! + duration_us[i]! < scene.view.from) continue;
     const row = rowOf(scene, i);
+    if (!within(row, from, until)) continue;
     const end = x(start_us[i]! + duration_us[i]!);
     // It would stand where the one before it does.
     if (row === before && end < drawn + 0.5) continue;
@@ -240,7 +251,7 @@ function drawArrows(to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen
     if (Math.max(from, until) < 0 || Math.min(from, until) > scene.width) continue;
     if (++drawn > MOST_ARROWS) break;
     const [over, below] = [rowOf(scene, launch), rowOf(scene, i)];
-    const top = over.top + over.height;
+    const top = Math.min(over.top + over.height, scene.layout.pinned);
     const middle = (top + below.top) / 2;
     to.beginPath();
     to.moveTo(from, top);

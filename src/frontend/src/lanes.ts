@@ -20,6 +20,8 @@ export interface Layout {
   rows: Row[][];
   /** Of each curve of memory. */
   memory: { label: number; top: number; height: number }[];
+  /** From where on lanes stay in sight, however far the others are scrolled. */
+  pinned: number;
   /** Null where no times are written below. */
   axis: number | null;
   height: number;
@@ -34,10 +36,12 @@ const AXIS = 18;
 /** Return where lanes and rows stand, in pixels from the top. */
 export function layout(strip: Strip, axis = true): Layout {
   let y = 0;
+  let pinned = Infinity;
   const lanes: Layout["lanes"] = [];
   const rows = strip.lanes.map((lane, at) => {
+    if (lane.kind === "device") pinned = Math.min(pinned, y);
     const label = y + LABEL - 4;
-    y += LABEL;
+    y += lane.label ? LABEL : GAP;
     const top = y;
     const height = ROW[lane.kind];
     const own = Array.from({ length: lane.rows }, () => {
@@ -49,12 +53,35 @@ export function layout(strip: Strip, axis = true): Layout {
     y += GAP;
     return own;
   });
+  pinned = Math.min(pinned, y);
   const memory = (strip.memory ?? []).map(() => {
     const place = { label: y + LABEL - 4, top: y + LABEL, height: MEMORY };
     y += LABEL + MEMORY + GAP;
     return place;
   });
-  return { lanes, rows, memory, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
+  return { lanes, rows, memory, pinned, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
+}
+
+/** Part of what is seen that may be pinned. */
+const MOST_PINNED = 0.7;
+
+/** Return where all stands in a window of some height that is scrolled by `top`: devices, memory and
+ * times at its end, if they are not nearly all of it. */
+export function seenIn(layout: Layout, height: number, top: number): Layout {
+  const beyond = layout.height - height;
+  const pin = beyond > 0 && layout.height - layout.pinned < MOST_PINNED * height;
+  const moved = <T extends { top: number; label?: number }>(one: T): T => {
+    const by = pin && one.top >= layout.pinned ? beyond : top;
+    return { ...one, top: one.top - by, ...(one.label !== undefined && { label: one.label - by }) };
+  };
+  return {
+    lanes: layout.lanes.map(moved),
+    rows: layout.rows.map((rows) => rows.map(moved)),
+    memory: layout.memory.map(moved),
+    pinned: pin ? layout.pinned - beyond : Infinity,
+    axis: layout.axis === null ? null : layout.axis - (pin ? beyond : top),
+    height,
+  };
 }
 
 /** Return a view zoomed by a factor around a time, kept within the run. */

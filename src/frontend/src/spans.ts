@@ -115,6 +115,14 @@ export function chain(strip: Strip, up: Int32Array, span: number): number[] {
   return [...around, ...found];
 }
 
+/** Return the spans with some of the names. */
+export function withNames({ spans: { name } }: Strip, wanted: number[]): Spans {
+  const some = new Set<number | null>(wanted);
+  const found: number[] = [];
+  for (let i = 0; i < name.length; i++) if (some.has(name[i]!)) found.push(i);
+  return Int32Array.from(found);
+}
+
 /** Return some spans with what is inside of one, and the device work that this launched. */
 export function within(strip: Strip, up: Int32Array, span: number, others: number[]): Spans {
   const { launch } = strip.spans;

@@ -149,7 +149,6 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
       <span class="tp-zoom">
         {children}
         <button
-         
           aria-label="Zoom out"
           title="Ctrl and wheel, or S"
           disabled={whole}
@@ -158,7 +157,6 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
           −
         </button>
         <button
-         
           aria-label="Zoom in"
           title="Ctrl and wheel, or W"
           onClick={() => zoom(0.5)}
@@ -166,7 +164,6 @@ export function Legend({ which, strips, view, setView, wall, children }: LegendP
           +
         </button>
         <button
-         
           aria-label="Fit the whole run"
           disabled={whole}
           onClick={() => setView({ from: 0, to: wall })}

@@ -199,7 +199,6 @@ export function Table(props: Props) {
               aria-sort={on ? (order.descending ? "descending" : "ascending") : "none"}
             >
               <button
-               
                 title={column.about}
                 style={before ? { paddingLeft: `${before + 16}px` } : undefined}
                 onClick={() => setOrder(next)}

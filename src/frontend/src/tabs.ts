@@ -3,7 +3,7 @@
 import type { Numbers, Payload } from "./payload.ts";
 import { findingAt, kernelAt, lineAt, NOTHING, type Selection } from "./selection.ts";
 import type { Order } from "./table.tsx";
-import { lines, source, type Source } from "./tables.ts";
+import { lines, range, source, type Source } from "./tables.ts";
 
 export const TABLES = {
   lines: "Lines",
@@ -60,6 +60,11 @@ export function findingsOf({ findings }: Pick<Payload, "findings">): Source {
       return [title, where, evidence, advice, kind];
     },
   };
+}
+
+/** Return the names of all that is in the chart of a run. */
+export function namesOf({ names }: Payload): Source {
+  return { columns: [], rows: range(names.length), filtered: (row) => [names[row]!] };
 }
 
 const ROW_OF = {

@@ -89,7 +89,8 @@ function luminance(color: string): number {
 
 /** Return black or white, whichever is read better on a colour. */
 export function ink(color: string): string {
-  return contrast(color, "#000000") >= contrast(color, "#ffffff") ? "#000000" : "#ffffff";
+  // From here on the contrast with black is the larger one.
+  return luminance(color) >= 0.1791 ? "#000000" : "#ffffff";
 }
 
 /** Return red, green, blue and opacity of a computed colour, or null. */

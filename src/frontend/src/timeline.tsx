@@ -6,7 +6,7 @@ import type { View } from "./lanes.ts";
 import { known, type Payload, type Strip } from "./payload.ts";
 import { decoded } from "./runs.ts";
 import { chosenSpans, NOTHING, selectionOf, spanIn, type Selection } from "./selection.ts";
-import { chain, isWork, parents, within } from "./spans.ts";
+import { chain, isWork, parents, within, withNames } from "./spans.ts";
 import { Coarse, Legend, which } from "./strip.tsx";
 import type { Theme } from "./theme.ts";
 import type { TraceSource } from "./trace.ts";
@@ -18,12 +18,17 @@ interface Props {
   theme: Theme;
   selection: Selection;
   setSelection: (selection: Selection) => void;
+  /** Names that a filter keeps, or null without one. */
+  wanted: number[] | null;
+  /** Called when the payload has got more names. */
+  loaded: () => void;
 }
 
 /** The colours are told above, where a run is always in view. */
 const UNTOLD: Strip[] = [];
 
-export function Timeline({ payload, trace, theme, selection, setSelection }: Props) {
+export function Timeline(props: Props) {
+  const { payload, trace, theme, selection, setSelection, wanted } = props;
   const drawn = payload.strip!;
   const [run, setRun] = useState(drawn.run);
   const [whole, setWhole] = useState<Strip | null>(null);
@@ -35,6 +40,7 @@ export function Timeline({ payload, trace, theme, selection, setSelection }: Pro
     trace.run(run, setTold, stop.signal).then(
       (bytes) => {
         setWhole(decoded(bytes, payload.names));
+        props.loaded();
         setTold("");
       },
       (error) => stop.signal.aborted || setTold(String(error.message ?? error)),
@@ -50,8 +56,8 @@ export function Timeline({ payload, trace, theme, selection, setSelection }: Pro
   const span = useMemo(() => spanIn(strip, selection.place), [strip, selection]);
   const steps = useMemo(() => (span < 0 ? [] : chain(strip, up, span)), [strip, up, span]);
   const chosen = useMemo(
-    () => (span < 0 ? chosenSpans(payload, selection, strip) : within(strip, up, span, steps)),
-    [payload, selection, strip, up, span, steps],
+    () => wanted ? withNames(strip, wanted) : (span < 0 ? chosenSpans(payload, selection, strip) : within(strip, up, span, steps)),
+    [payload, selection, strip, up, span, steps, wanted],
   );
   const select = (at: number) =>
     setSelection(at < 0 || at === span ? NOTHING : selectionOf(payload, at, strip));

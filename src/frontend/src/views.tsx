@@ -77,7 +77,6 @@ export function Views<Tab extends string>(props: Props<Tab>) {
             <button
               key={key}
               id={`${id}-tab-${key}`}
-             
               role="tab"
               aria-selected={key === tab}
               aria-controls={`${id}-panel`}
@@ -101,7 +100,6 @@ export function Views<Tab extends string>(props: Props<Tab>) {
               onInput={(event) => setWanted(event.currentTarget.value)}
             />
             <button
-             
               aria-pressed={regex}
               aria-label="Filter by a regular expression"
               title="Regular expression"

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decoded } from "../src/runs.ts";
+import { decoded, received } from "../src/runs.ts";
 import RUN from "./run.cases.json";
 
 const bytes = Uint8Array.from(atob(RUN.base64), (letter) => letter.charCodeAt(0));
@@ -29,4 +29,20 @@ test("memory is a curve for each device", () => {
   assert.equal(memory!.label, "CUDA 0");
   assert.deepEqual(Array.from(memory!.time_us), RUN.memory.time_us);
   assert.deepEqual(Array.from(memory!.bytes), RUN.memory.bytes);
+});
+
+test("a table that was asked for has the names of the page too", () => {
+  const names = ["x", "aten::mm"];
+  const table = {
+    of: 1, sort: "cpu_us",
+    heads: [
+      { key: "name", head: "operator", kind: "name" as const },
+      { key: "shape", head: "shape", kind: "name" as const },
+      { key: "calls", head: "calls", kind: "count" as const },
+    ],
+    columns: { name: [0, null], shape: [1, 1], calls: [1, 0] },
+  };
+  const { columns } = received({ table, names: ["aten::mm", "[2, 3]"] }, names);
+  assert.deepEqual(columns, { name: [1, null], shape: [2, 2], calls: [1, 0] });
+  assert.deepEqual(names, ["x", "aten::mm", "[2, 3]"]);
 });
