@@ -13,7 +13,7 @@ from .analysis.finding import Finding
 from .analysis.findings import findings
 from .analysis.strip import Strip, strip
 from .analysis.summary import Summary, summarize
-from .analysis.timeline import Timeline, timeline
+from .analysis.timeline import Timeline, run_index, timeline
 from .analysis.tree import tree
 from .errors import TprofileError
 from .files import whole_file
@@ -143,6 +143,14 @@ class Profile:
         Device time is that of what the calls launched, graphs included.
         """
         return self._frame("tree", lambda: tree(self._found))
+
+    def tree_of(self, run: int) -> pd.DataFrame:
+        """Return `tree` of one run, counted from 1.
+
+        Raises TprofileError where there is no such run.
+        """
+        at = run_index(self._found, run)
+        return self._frame(f"tree of {at}", lambda: tree(self._found, at))
 
     @property
     def kernels(self) -> pd.DataFrame:

@@ -59,17 +59,25 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
     const tables = Object.entries(grouped).map(([key, { table }]) => [key, table]);
     return { ...given, ...Object.fromEntries(tables) };
   }, [given, grouped]);
-  const runs = perRun ? payload.runs : 1;
+  const runs = perRun && !(tab === "tree" && grouped.tree) ? payload.runs : 1;
   const table = tab === "findings" || tab === "timeline" ? null : tab;
   const source = useMemo(
     () => (table ? tableOf(payload, table, runs) : tab === "timeline" ? namesOf(payload) : findingsOf(payload)),
     [payload, table, tab, runs, loaded],
   );
-  const nested = useNested(given);
+  const nested = useNested(payload);
   const [drawn, setDrawn] = useState<"" | Measure>("");
   const chosen = chosenRow(payload, tab, selection);
   const marked = useMemo(() => chosenSpans(payload, selection), [payload, selection]);
 
+  // What rows of a table can be told apart by, or be put together by: `views/payload.py` has them.
+  const groups: Partial<Record<Tab, string[]>> = {
+    operators: ["by name", "shape", "thread", "line", "module", "stack"],
+    kernels: ["by operator", "name"],
+    ...(given.runs > 1 && {
+      tree: ["all runs", ...Array.from({ length: given.runs }, (_, i) => String(i + 1))],
+    }),
+  };
   const groupBy = (by: string) => {
     const { [tab]: _, ...others } = grouped;
     setFailed("");
@@ -147,14 +155,16 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
       {tab === "tree" && (
         <Switch label="Shown as" options={pictures} value={drawn} choose={setDrawn} />
       )}
-      {trace?.table && GROUPS[tab] && (
+      {trace?.table && groups[tab] && (
         <select
           aria-label="Rows"
           value={grouped[tab]?.by ?? ""}
           onChange={(event) => groupBy(event.currentTarget.value)}
         >
-          <option value="">{tab === "kernels" ? "by operator" : "by name"}</option>
-          {GROUPS[tab]!.map((by) => <option key={by} value={by}>by {by}</option>)}
+          <option value="">{groups[tab]![0]}</option>
+          {groups[tab]!.slice(1).map((by) => (
+            <option key={by} value={by}>{tab === "tree" ? "run" : "by"} {by}</option>
+          ))}
         </select>
       )}
       {payload.runs > 1 && (
@@ -247,9 +257,4 @@ interface Grouped {
   table: TableData;
 }
 
-/** What rows of a table can be told apart by, or be put together by: `views/payload.py` has them. */
-const GROUPS: Partial<Record<Tab, string[]>> = {
-  operators: ["shape", "thread", "line", "module", "stack"],
-  kernels: ["name"],
-};
 const NONE = new Set<string>();

@@ -11,13 +11,15 @@ import { childrenOf, depthsOf, flame, opened, walk, type Measure } from "./tree.
 
 /** Return how the rows of the call tree stand in each other. */
 export function useNested({ tree }: Payload): Nested | undefined {
-  const [open, setOpen] = useState(() => (tree ? opened(tree.columns) : new Set<number>()));
+  // Of another tree other nodes are open.
+  const [kept, setKept] = useState<{ tree: unknown; open: Set<number> } | null>(null);
   const known = useMemo(
     () => tree && { depth: depthsOf(tree.columns), children: childrenOf(tree.columns) },
     [tree],
   );
   return useMemo(() => {
     if (!tree || !known) return undefined;
+    const open = kept?.tree === tree ? kept.open : opened(tree.columns);
     return {
       order: (rows, cell, descending) => walk(tree.columns, rows, open, cell, descending),
       depth: (row) => known.depth[row]!,
@@ -25,10 +27,10 @@ export function useNested({ tree }: Payload): Nested | undefined {
       toggle: (row) => {
         const next = new Set(open);
         if (!next.delete(row)) next.add(row);
-        setOpen(next);
+        setKept({ tree, open: next });
       },
     };
-  }, [tree, known, open]);
+  }, [tree, known, kept]);
 }
 
 interface Props {

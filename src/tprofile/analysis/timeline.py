@@ -68,10 +68,7 @@ def timeline(found: Attribution, run: int, most: int = MOST) -> Timeline:
 
     Raises TprofileError where there is no such run.
     """
-    n = len(found.runs)
-    if type(run) is not int or not 1 <= run <= n:
-        raise TprofileError(f"there is no run {run!r}: the profile has {n}, counted from 1.")
-    at = run - 1
+    at = run_index(found, run)
     parts: list[Placed] = []
     lanes = 0
     for part in (_lines(found, at), _modules(found, at), _host(found, at)):
@@ -86,6 +83,17 @@ def timeline(found: Attribution, run: int, most: int = MOST) -> Timeline:
         span[whole.event] = np.arange(len(whole))
         ahead = span[forward(found)[whole.event]]
     return Timeline(drawn, ahead, tuple(_memory(found, at)))
+
+
+def run_index(found: Attribution, run: int) -> int:
+    """Return the index of a run that is counted from 1.
+
+    Raises TprofileError where there is no such run.
+    """
+    n = len(found.runs)
+    if type(run) is not int or not 1 <= run <= n:
+        raise TprofileError(f"there is no run {run!r}: the profile has {n}, counted from 1.")
+    return run - 1
 
 
 def _lines(found: Attribution, run: int) -> Placed:

@@ -10,18 +10,19 @@ from . import tables
 from .attribution import Attribution, Mask
 
 
-def tree(found: Attribution) -> pd.DataFrame:
+def tree(found: Attribution, run: int | None = None) -> pd.DataFrame:
     """Return a row per node, parents first; of siblings the longest on the device, then on the CPU.
 
     Columns `id, parent, depth, name, calls, self_cpu_us, cpu_us, self_device_us, device_us`, sums
     over the runs. `id` is the row, `parent` that of the node around it, -1 for a root. The calls
     are those that the table of operators counts; an operator and an annotation of one name are two
     nodes. Device time is that of what a node launched, within operators or outside (a CUDA graph);
-    NaN where the trace has no device work.
+    NaN where the trace has no device work. `run`, counted from 0, is the only one looked at.
     """
     trace, table = found.trace, found.table
     merged = found.merged[table]
-    rows = found.counted[table] & ~merged
+    counted = found.counted if run is None else found.counted & (found.run == run)
+    rows = counted[table] & ~merged
     # What is no row of its own stands aside: our marks, and a call that only wraps its namesake.
     around = climb(found.nesting.parent, found.nesting.parent, ~rows)
     names, name = tables.step_names(trace.names)
@@ -41,7 +42,7 @@ def tree(found: Attribution) -> pd.DataFrame:
     above, shown = np.concatenate(parent), np.concatenate(first)
     # The time of a call that wraps its namesake is that one's.
     of = node[climb(found.nesting.parent, np.arange(len(table)), merged)]
-    own = found.counted[table] & (of != NONE)
+    own = counted[table] & (of != NONE)
 
     def total(values: Ints, calls: Mask) -> Floats:
         return np.bincount(of[calls], values[table[calls]], len(above)) / 1000

@@ -119,7 +119,7 @@ def payload(
         return int(min(table * part, (left() - STRIP_BYTES * part) * share))
 
     result["modules"] = _modules(profile, word, names, room(MODULES_BYTES, 1 / 3), left_out)
-    result["tree"] = _tree(profile, word, names, room(TREE_BYTES, 1 / 4), left_out)
+    result["tree"] = _tree(profile.tree, word, names, room(TREE_BYTES, 1 / 4), left_out)
     result["operators"] = _operators(
         operators, sort, work, word, names, room(TABLE_BYTES, 1 / 2), left_out
     )
@@ -291,14 +291,13 @@ _MODULE_COLUMNS = (
 
 
 def _tree(
-    profile: Profile, word: str, names: Names, room: int, left_out: list[str]
+    frame: pd.DataFrame, word: str, names: Names, room: int, left_out: list[str]
 ) -> dict[str, Any] | None:
     """Return the call tree, parents first, with the nodes that take most; None where it has none.
 
     What is inside another call takes no more than that one, so no node is kept without those around
     it.
     """
-    frame = profile.tree
     if frame.empty:
         return None
     device = frame["device_us"].notna().any()
@@ -334,11 +333,16 @@ GROUPS = {"operators": ("shape", "thread", "line", "module", "stack"), "kernels"
 def grouped(profile: Profile, of: str, by: str) -> dict[str, Any]:
     """Return a table with a row per name and value of `by`, and the names that it refers to.
 
-    Raises TprofileError where there is no such table, or nothing of the kind was recorded.
+    Of the call tree `by` is the number of the run that it is of. Raises TprofileError where there
+    is no such table, or nothing of the kind was recorded.
     """
+    names, left_out = Names(), list[str]()
+    if of == "tree" and by in {str(run) for run in profile.runs["run"]}:
+        word = cut(device_word(profile), LABEL)
+        shown = _tree(profile.tree_of(int(by)), word, names, GROUP_BYTES, left_out)
+        return {"table": shown, "names": names.shown, "left_out": left_out}
     if by not in GROUPS.get(of, ()):
         raise TprofileError(f"there is no table of {of!r} by {by!r}.")
-    names, left_out = Names(), list[str]()
     word, kernels = cut(device_word(profile), LABEL), sorted_kernels(profile)
     work = kernels["device_us"].sum() if len(kernels) else math.nan
     if of == "kernels":
