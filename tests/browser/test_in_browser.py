@@ -172,14 +172,14 @@ def test_a_table_sorts_and_filters(either: Front, server: Server) -> None:
     field = view.get_by_role("searchbox")
     field.fill("LAUNCH")
     assert column(view, "operator") == ["cudaLaunchKernel", "cudaLaunchKernelExC"]
-    expect(view.locator(".tp-foot")).to_have_text("2 of 13 operators, per run")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("2 of 13 operators, per run")
     field.fill("^aten::(mm|sum)$")
     expect(rows(view)).to_have_count(0)
     expect(view.locator(".tp-empty")).to_have_text("No name matches the filter.")
     view.get_by_role("button", name="Filter by a regular expression").click()
     assert column(view, "operator") == ["aten::mm", "aten::sum"]
     field.fill("(")
-    expect(view.locator(".tp-foot")).to_contain_text("no regular expression")
+    expect(view.locator(".tp-foot [role=status]")).to_contain_text("no regular expression")
     expect(rows(view)).not_to_have_count(0)
     field.press("Escape")
     expect(field).to_have_value("")
@@ -206,7 +206,7 @@ def test_keys_and_figures(either: Front, server: Server) -> None:
     view.get_by_role("button", name="3 runs").click()
     expect(mm.get_by_role("gridcell").nth(calls)).to_have_text("90")
     expect(mm.get_by_role("gridcell").nth(time)).to_have_text("1.15")
-    expect(view.locator(".tp-foot")).to_have_text("13 operators, sums over 3 runs")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("13 operators, sums over 3 runs")
 
 
 def test_the_trace_is_downloaded_and_opened_in_perfetto(
@@ -577,7 +577,7 @@ def test_a_long_table_draws_what_is_in_view(context: BrowserContext, tmp_path: P
     events = [op(f"op_{i}", i * 10, 10 - i % 7, i + 1) for i in range(700)]
     one = profile(*events)
     _, view = opened(context, Path(one.to_html(tmp_path / "out.html")))
-    assert view.locator(".tp-foot").inner_text().startswith("700 operators")
+    assert view.locator(".tp-foot [role=status]").inner_text().startswith("700 operators")
     assert rows(view).count() < 40
     grid = view.get_by_role("grid")
     grid.focus()
@@ -590,7 +590,7 @@ def test_odd_profiles_show_what_they_have(context: BrowserContext, tmp_path: Pat
     # Nothing at all
     page, view = opened(context, Path(profile().to_html(tmp_path / "empty.html")))
     expect(view.locator(".tp-title")).to_have_text("Nothing was profiled")
-    expect(view.locator(".tp-foot")).to_have_text("no operators")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("no operators")
     expect(view.locator("canvas")).to_have_count(0)
     page.close()
     # Device work whose launches were not recorded
@@ -608,7 +608,7 @@ def test_odd_profiles_show_what_they_have(context: BrowserContext, tmp_path: Pat
     page, view = opened(context, Path(stopped.to_html(tmp_path / "stopped.html")))
     expect(view.locator(".tp-title")).to_have_text("Stopped by ValueError in profiled run 1 of 3")
     expect(view.locator(".tp-which")).to_have_text("The stopped run, up to there · 20.0 µs")
-    expect(view.locator(".tp-foot")).to_have_text("1 operator, of the run that was stopped")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("1 operator, of the run that was stopped")
     page.close()
 
 

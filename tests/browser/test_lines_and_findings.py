@@ -69,7 +69,7 @@ def test_the_answer_and_the_lines_come_first(context: BrowserContext, tmp_path: 
     )
     expect(view.get_by_role("tab", name="Lines")).to_have_attribute("aria-selected", "true")
     assert view.get_by_role("tab").all_inner_texts() == [
-        "Lines", "Operators 5", "Kernels 2", "Findings 3",
+        "Lines", "Operators 5", "Kernels 2", "Call tree", "Timeline", "Findings 3",
     ]  # fmt: skip
     # THEN every line is there, with its indentation, and a dash where nothing was measured
     code = rows(view).locator(".tp-name > span:not(.tp-place)").all_text_contents()
@@ -78,7 +78,7 @@ def test_the_answer_and_the_lines_come_first(context: BrowserContext, tmp_path: 
     assert column(view, "launches") == ["0", "–", "0", "3", "0", "0", "–"]
     expect(view.locator(".tp-badge")).to_have_text("3 waits")
     expect(view.locator(".tp-below")).to_contain_text("Keep the sum on the GPU")
-    expect(view.locator(".tp-foot")).to_have_text("7 lines, per run")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("7 lines, per run")
 
 
 def pixels(page: Page) -> str:
@@ -136,7 +136,7 @@ def test_lines_go_by_the_keyboard(context: BrowserContext, tmp_path: Path) -> No
     page.keyboard.press("/")
     page.keyboard.type("wait")
     expect(rows(view)).to_have_count(1)
-    expect(view.locator(".tp-foot")).to_have_text("1 of 7 lines, per run")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("1 of 7 lines, per run")
 
 
 def test_findings_go_by_the_keyboard(context: BrowserContext, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_findings_go_by_the_keyboard(context: BrowserContext, tmp_path: Path) ->
     page.keyboard.press("/")
     page.keyboard.type("one call")
     expect(findings(view)).to_have_count(1)
-    expect(view.locator(".tp-foot")).to_have_text("1 of 3 findings")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("1 of 3 findings")
     page.keyboard.press("Escape")
     # Figures of runs say nothing here
     expect(view.get_by_role("button", name="per run")).not_to_be_visible()
@@ -210,7 +210,7 @@ def test_where_nothing_was_found_it_is_silent(
     expect(view.locator(".tp-badge, .tp-below, .tp-link")).to_have_count(0)
     tab(view, "Findings 0")
     expect(view.locator(".tp-empty")).to_have_text(said)
-    expect(view.locator(".tp-foot")).to_have_text("no findings")
+    expect(view.locator(".tp-foot [role=status]")).to_have_text("no findings")
 
 
 def hostile() -> tprofile.Profile:
@@ -237,7 +237,7 @@ def test_code_and_findings_are_text(context: BrowserContext, tmp_path: Path) -> 
         view.get_by_role("tabpanel").locator(".tp-row, [role=listitem]").first.click()
         tags = view.evaluate("e => [...new Set([...e.querySelectorAll('*')].map(x => x.tagName))]")
         assert set(tags) <= {"DIV", "H2", "P", "B", "BUTTON", "INPUT", "SMALL", "SPAN", "I",
-                             "CODE", "CANVAS", "SECTION"}  # fmt: skip
+                             "CODE", "CANVAS", "SECTION", "DETAILS", "SUMMARY", "LABEL"}  # fmt: skip
     assert alerts == []
 
 
