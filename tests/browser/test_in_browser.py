@@ -608,7 +608,8 @@ def test_odd_profiles_show_what_they_have(context: BrowserContext, tmp_path: Pat
     page, view = opened(context, Path(stopped.to_html(tmp_path / "stopped.html")))
     expect(view.locator(".tp-title")).to_have_text("Stopped by ValueError in profiled run 1 of 3")
     expect(view.locator(".tp-which")).to_have_text("The stopped run, up to there · 20.0 µs")
-    expect(view.locator(".tp-foot [role=status]")).to_have_text("1 operator, of the run that was stopped")
+    told = view.locator(".tp-foot [role=status]")
+    expect(told).to_have_text("1 operator, of the run that was stopped")
     page.close()
 
 

@@ -236,8 +236,10 @@ def test_code_and_findings_are_text(context: BrowserContext, tmp_path: Path) -> 
         expect(view.get_by_text(HTML).first).to_be_visible()
         view.get_by_role("tabpanel").locator(".tp-row, [role=listitem]").first.click()
         tags = view.evaluate("e => [...new Set([...e.querySelectorAll('*')].map(x => x.tagName))]")
-        assert set(tags) <= {"DIV", "H2", "P", "B", "BUTTON", "INPUT", "SMALL", "SPAN", "I",
-                             "CODE", "CANVAS", "SECTION", "DETAILS", "SUMMARY", "LABEL"}  # fmt: skip
+        assert set(tags) <= {
+            "DIV", "H2", "P", "B", "BUTTON", "INPUT", "SMALL", "SPAN", "I", "CODE", "CANVAS",
+            "SECTION", "DETAILS", "SUMMARY", "LABEL",
+        }  # fmt: skip
     assert alerts == []
 
 

@@ -71,7 +71,7 @@ export function Timeline(props: Props) {
         setView={setView}
         wall={wall}
       >
-        {trace?.run && drawn.of > 1 && (
+        {trace?.path && drawn.of > 1 && (
           <select
             aria-label="Run"
             value={run}

@@ -119,20 +119,25 @@ export class KernelTrace implements TraceSource {
 /** A trace that a page carries within itself. */
 export class EmbeddedTrace implements TraceSource {
   path = null;
-  run = null;
   table = null;
+  run: TraceSource["run"];
   #file: string;
   #base64: string;
 
-  constructor(file: string, base64: string) {
+  /** `run` is all of the run that is drawn, where there was room for it. */
+  constructor(file: string, base64: string, run: string | null) {
     this.#file = file;
     this.#base64 = base64;
+    this.run = run === null ? null : async () => unpacked(run);
   }
 
   async fetch(): Promise<TraceFile> {
-    const text = atob(this.#base64);
-    return { file: this.#file, bytes: Uint8Array.from(text, (c) => c.charCodeAt(0)) };
+    return { file: this.#file, bytes: unpacked(this.#base64) };
   }
+}
+
+function unpacked(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
 }
 
 export function megabytes(bytes: number): string {

@@ -57,14 +57,14 @@ function renderPages(): void {
   }
 }
 
-type Embedded = { file: string; base64: string } | null;
+type Embedded = { file: string; base64: string; run: string | null } | null;
 
 type Held =
   | { payload: Payload; trace: Embedded }
   | { payload: Comparison; traces: { a: Embedded; b: Embedded } | null };
 
 function renderPage(held: Held, place: HTMLElement): void {
-  const source = (trace: Embedded) => trace && new EmbeddedTrace(trace.file, trace.base64);
+  const source = (trace: Embedded) => trace && new EmbeddedTrace(trace.file, trace.base64, trace.run);
   if ("traces" in held) {
     const { payload, traces } = held;
     const both = { a: source(traces && traces.a), b: source(traces && traces.b) };

@@ -109,8 +109,12 @@ test("a kernel that is silent is waited for, and said to be", async (context) =>
 });
 
 test("an embedded trace is its bytes", async () => {
-  const got = await new EmbeddedTrace("t.gz", Buffer.from([0, 255, 10]).toString("base64")).fetch();
+  const held = Buffer.from([0, 255, 10]).toString("base64");
+  const got = await new EmbeddedTrace("t.gz", held, null).fetch();
   assert.deepEqual([...got.bytes], [0, 255, 10]);
+  assert.equal(new EmbeddedTrace("t.gz", held, null).run, null);
+  const run = new EmbeddedTrace("t.gz", "", held).run!;
+  assert.deepEqual([...(await run(1, () => {}, never))], [0, 255, 10]);
 });
 
 test("sizes", () => {

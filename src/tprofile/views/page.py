@@ -13,6 +13,7 @@ from .figures import headline
 from .html import html
 from .pack import encode
 from .payload import payload
+from .timeline import timeline
 
 if TYPE_CHECKING:
     from ..result import Profile
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 STATIC = Path(__file__).parents[1] / "static"
 
 MOST_TRACE_BYTES = 16_000_000
-"""Of the trace file that a document carries: a browser reads all of it before it shows a thing."""
+"""Of the trace file that a document carries, and of the run: a browser reads all of it before it
+shows a thing."""
 
 
 def page(
@@ -81,11 +83,24 @@ def _inert(json: str) -> str:
     return json.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def embedded(profile: Profile, shown: dict[str, Any]) -> dict[str, str] | None:
-    """Return the trace of a payload as what a document carries, or None if it is too large."""
+def embedded(profile: Profile, shown: dict[str, Any]) -> dict[str, str | None] | None:
+    """Return the trace of a payload as what a document carries, or None if it is too large.
+
+    With it, if that is not too large either, all that was recorded in the run that is drawn.
+    """
     with TemporaryDirectory(prefix="tprofile-") as folder:
         file = Path(profile.export_trace(Path(folder, "trace.json.gz")))
         if file.stat().st_size > MOST_TRACE_BYTES:
             return None
         trace = file.read_bytes()
-    return {"file": trace_name(shown), "base64": base64.b64encode(trace).decode("ascii")}
+    strip = profile.strip
+    run = timeline(profile, strip.run) if strip is not None else b""
+    return {
+        "file": trace_name(shown),
+        "base64": _base64(trace),
+        "run": _base64(run) if 0 < len(run) <= MOST_TRACE_BYTES else None,
+    }
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
