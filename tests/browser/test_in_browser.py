@@ -406,7 +406,7 @@ def test_hostile_names_are_text(lab: Lab, server: Server, context: BrowserContex
         tags = view.evaluate("e => [...new Set([...e.querySelectorAll('*')].map(x => x.tagName))]")
         assert set(tags) <= {
             "DIV", "H2", "P", "B", "BUTTON", "INPUT", "SMALL", "SPAN", "I", "CODE", "CANVAS",
-            "SECTION",
+            "SECTION", "DETAILS", "SUMMARY", "LABEL", "SELECT", "OPTION",
         }  # fmt: skip
     # AND so is the plain table's, and the watch sees what it watches for
     server.copy_notebook("w.ipynb", "mailed.ipynb", trusted=False)
