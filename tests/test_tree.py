@@ -129,3 +129,52 @@ def test_the_paths_of_recorded_traces(name: str) -> None:
     roots = frame[frame["parent"] == -1]
     assert math.isclose(roots["device_us"].sum(), launched)
     assert (frame["depth"] == [len(path) - 1 for path in paths]).all()
+
+
+def by_path(frame: Any) -> dict[tuple[str, ...], list[float]]:
+    """Return calls, self CPU and device time of each path."""
+    paths: list[tuple[str, ...]] = []
+    found: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0, 0, 0])
+    for row in frame.itertuples():
+        paths.append(((*paths[row.parent],) if row.parent >= 0 else ()) + (row.name,))
+        for i, value in enumerate((row.calls, row.self_cpu_us, row.device_us)):
+            found[paths[-1]][i] += 0 if math.isnan(value) else value
+    return found
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_trees_of_all_runs_add_up_to_that_of_the_profile(name: str) -> None:
+    one = recorded(name)
+    summed: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0, 0, 0])
+    for run in one.runs["run"].tolist():
+        for path, values in by_path(one.tree_of(run)).items():
+            summed[path] = [a + b for a, b in zip(summed[path], values, strict=True)]
+    wanted = by_path(one.tree)
+    inside = one.events["run"] >= 0
+    if inside.all():
+        assert summed.keys() == wanted.keys()
+    for path, values in summed.items():
+        # What is outside all runs is in the tree of them all alone.
+        for ours, whole in zip(values, wanted[path], strict=True):
+            assert ours <= whole + 1e-6
+            if inside.all():
+                assert math.isclose(ours, whole, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("run", [0, 4, "1", True])
+def test_there_is_no_tree_of_a_run_that_there_is_not(run: Any) -> None:
+    with pytest.raises(tprofile.TprofileError, match=r"no run .*: the profile has 3, counted"):
+        recorded("mlp_train").tree_of(run)
+
+
+def test_the_tree_of_a_run_has_its_calls_alone() -> None:
+    one = profile(
+        note("tprofile::run", 0, 50), op("a", 5, 20, 1), op("b", 6, 4, 2), work("k", 8, 3, 0, 2),
+        note("tprofile::run", 100, 50), op("a", 105, 10, 3),
+        recorded={"profiled": 2},
+    )  # fmt: skip
+    columns = ["name", "parent", "calls", "self_cpu_us", "cpu_us", "device_us"]
+    assert one.tree_of(1)[columns].to_numpy().tolist() == [
+        ["a", -1, 1, 16, 20, 3], ["b", 0, 1, 4, 4, 3],
+    ]  # fmt: skip
+    assert one.tree_of(2)[columns].to_numpy().tolist() == [["a", -1, 1, 10, 10, 0]]

@@ -183,6 +183,16 @@ def test_kernels_by_name_have_one_row_for_each() -> None:
     }  # fmt: skip
 
 
+def test_the_call_tree_of_a_run_is_its_own(asked: Asked) -> None:
+    told, _ = asked.ask({"kind": "table", "id": 1, "table": "tree", "by": "2"})
+    frame, columns = recorded("mlp_train").tree_of(2), told["table"]["columns"]
+    assert [told["names"][i] for i in columns["name"]] == frame["name"].tolist()
+    assert columns["parent"] == frame["parent"].tolist()
+    assert columns["calls"] == frame["calls"].tolist()
+    told, _ = asked.ask({"kind": "table", "id": 2, "table": "tree", "by": "4"})
+    assert (told["kind"], "'tree' by '4'" in told["message"]) == ("error", True)
+
+
 def test_what_was_let_go_says_how_to_come_by_it(asked: Asked) -> None:
     asked.ask({"kind": "run", "id": 1, "run": 1, "offset": 0})
     asked.let_go()
