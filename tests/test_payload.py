@@ -46,6 +46,7 @@ def sound(one: tprofile.Profile, sort: str | None = None) -> Payload:
     assert (found["findings"]["none"] is None) == bool(found["findings"]["of"])
     assert size(found["findings"]) <= 14_100
     used = set(found["operators"]["columns"]["name"])
+    used |= {row["operator"] for row in found["findings"]["rows"]}
     for table, texts, most in (("lines", ("file", "function"), 24_000),
                                ("modules", ("module", "type"), 20_000),
                                ("tree", ("name",), 20_000)):  # fmt: skip
@@ -430,18 +431,18 @@ def test_lines_and_what_was_found_on_them() -> None:
                 "kind": "sync", "tone": "wait", "title": "3 waits for the GPU",
                 "where": SYNC.where, "gain": "up to 24.0 µs of each run",
                 "evidence": SYNC.evidence, "advice": SYNC.advice,
-                "more": 'tprofile.explain("sync")', "line": 6,
+                "more": 'tprofile.explain("sync")', "line": 6, "operator": 0,
             },
             {
                 "kind": "small-kernels", "tone": "wait", "title": "The GPU runs 3 small kernels",
                 "where": "aten::mm", "gain": "up to 9.00 µs of each run",
                 "evidence": SMALL.evidence, "advice": SMALL.advice,
-                "more": 'tprofile.explain("small-kernels")', "line": None,
+                "more": 'tprofile.explain("small-kernels")', "line": None, "operator": 1,
             },
             {
                 "kind": "profiler-overhead", "tone": None, "title": "The profiler slows this code",
                 "where": "", "gain": None, "evidence": ROUGH.evidence, "advice": "",
-                "more": 'tprofile.explain("profiler-overhead")', "line": None,
+                "more": 'tprofile.explain("profiler-overhead")', "line": None, "operator": None,
             },
         ],
         "none": None,
@@ -467,6 +468,7 @@ def test_lines_and_what_was_found_on_them() -> None:
     # AND each bar knows its line
     spans = found["strip"]["spans"]
     assert spans["line"] == [5, 6] * 3 + [5, 6, 6] * 3 + [5, 6] * 3
+    assert spelled(found, [0, 1]) == ["aten::item", "aten::mm"]
     assert found["left_out"] == []
 
 

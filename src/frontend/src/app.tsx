@@ -139,7 +139,11 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
             rows={rows}
             chosen={chosen < 0 ? null : chosen}
             choose={choose}
-            toLine={payload.lines && ((finding) => open("lines", finding))}
+            toPlace={(finding) => {
+              const { line, operator } = findingAt(payload, finding);
+              if (line !== null) return () => open("lines", finding);
+              return operator === null ? null : () => open("operators", finding);
+            }}
             empty={source.rows.length ? "No finding matches the filter." : payload.findings.none!}
           />
         )}

@@ -82,7 +82,7 @@ function Both({ payload, theme }: { payload: Comparison; theme: Theme }) {
           rows={rows}
           chosen={at < 0 ? null : at}
           choose={choose}
-          toLine={null}
+          toPlace={() => null}
           empty={source.rows.length ? "No finding matches the filter." : payload.findings.none!}
         />
       );

@@ -17,13 +17,13 @@ interface Props {
   rows: number[];
   chosen: number | null;
   choose: (finding: number) => void;
-  /** Show the line of a finding; null where there is no table of lines. */
-  toLine: ((finding: number) => void) | null;
+  /** Return what shows the line or the operator of a finding; null where there is none to show. */
+  toPlace: (finding: number) => (() => void) | null;
   /** What to say in place of findings where there are none. */
   empty: string;
 }
 
-export function Findings({ findings, rows, chosen, choose, toLine, empty }: Props) {
+export function Findings({ findings, rows, chosen, choose, toPlace, empty }: Props) {
   const list = useRef<HTMLDivElement>(null);
   const [cursor, setCursor] = useState(0);
   const item = (place: number) => list.current!.children[place] as HTMLElement | undefined;
@@ -75,7 +75,7 @@ export function Findings({ findings, rows, chosen, choose, toLine, empty }: Prop
             choose(row);
           }}
         >
-          <Head finding={findings[row]!} toLine={toLine && (() => toLine(row))}>
+          <Head finding={findings[row]!} open={toPlace(row)}>
             <Copy what="Copy" about={findings[row]!.title} text={() => markdown(findings[row]!)} />
           </Head>
           <p class="tp-evidence"><Code text={findings[row]!.evidence} /></p>
@@ -103,7 +103,7 @@ export function Below({ payload, selection: { line }, open }: BelowProps) {
     const finding = payload.findings.rows[row]!;
     return (
       <div class="tp-below" role="status">
-        <Head finding={finding} toLine={null}>
+        <Head finding={finding} open={null}>
           <button onClick={() => open(row)}>Evidence</button>
         </Head>
         <p class="tp-clamp"><Code text={finding.advice} /></p>
@@ -120,19 +120,19 @@ export function Below({ payload, selection: { line }, open }: BelowProps) {
 
 interface HeadProps {
   finding: Finding;
-  toLine: (() => void) | null;
+  open: (() => void) | null;
   /** A button. */
   children: ComponentChildren;
 }
 
-function Head({ finding, toLine, children }: HeadProps) {
-  const { title, where, gain, line, tone } = finding;
+function Head({ finding, open, children }: HeadProps) {
+  const { title, where, gain, tone } = finding;
   return (
     <div class="tp-what">
       <div>
         <b style={inked(tone)}>{together(title)}</b>{" "}
-        {where && (toLine && line !== null
-          ? <Link class="tp-where" open={toLine}>{where}</Link>
+        {where && (open
+          ? <Link class="tp-where" open={open}>{where}</Link>
           : <span class="tp-where">{where}</span>)}
       </div>
       <div class="tp-gain">

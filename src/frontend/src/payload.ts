@@ -125,6 +125,8 @@ export interface Finding {
   more: string | null;
   /** Line of the cell. */
   line: number | null;
+  /** The operator that it is about; not there in a comparison. */
+  operator?: number | null;
 }
 
 export interface Lane {

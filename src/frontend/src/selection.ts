@@ -35,11 +35,11 @@ export function lineAt({ lines }: Payload, row: number): Selection {
   return { ...NOTHING, line: row, finding: lines!.columns.finding[row] ?? null };
 }
 
-/** Return what a finding selects: its line too, if that is in the table. */
+/** Return what a finding selects: its line too, if that is in the table, else its operator. */
 export function findingAt({ findings, lines }: Payload, finding: number): Selection {
-  const number = findings.rows[finding]?.line ?? null;
+  const { line: number, operator = null } = findings.rows[finding] ?? { line: null };
   const row = lines?.columns.line.findIndex((line, i) => line === number && inCell(lines, i)) ?? -1;
-  return { ...NOTHING, finding, line: row < 0 ? null : row };
+  return row < 0 ? { ...NOTHING, finding, operator } : { ...NOTHING, finding, line: row };
 }
 
 function inCell({ columns }: NonNullable<Payload["lines"]>, row: number): boolean {

@@ -80,6 +80,14 @@ test("a line and what was found on it are selected together", () => {
   assert.deepEqual(findingAt(one, 3), { ...NOTHING, finding: 3 });
 });
 
+test("a finding without a line selects its operator", () => {
+  const one = cell();
+  one.findings.rows[0]!.operator = 1;
+  assert.deepEqual(findingAt(one, 0), { ...NOTHING, finding: 0, operator: 1 });
+  one.findings.rows[1]!.operator = 1;
+  assert.deepEqual(findingAt(one, 1), { ...NOTHING, finding: 1, line: 1 });
+});
+
 test("a line is the bars that it caused", () => {
   const spans = (line: number) => {
     const found = chosenSpans(cell(), { ...NOTHING, line });

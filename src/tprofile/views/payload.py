@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -53,6 +54,9 @@ SOURCE = 400
 
 RUNS = 100
 """Runs of which it is known where they are in the file of the trace."""
+
+_BETWEEN = re.compile(" → | · |^in |^before ")
+"""What stands between the names in what says where a finding is."""
 
 _RESERVE = 3_000
 """Bytes for the sentences about what was left out, which come last."""
@@ -107,7 +111,7 @@ def payload(
         "complete": profile.complete,
         "run_times_ns": _run_times(profile),
         "names": names.shown,
-        "findings": _findings(profile, int(FINDINGS_BYTES * part), left_out),
+        "findings": _findings(profile, names, int(FINDINGS_BYTES * part), left_out),
         "lines": _code(profile, word, names, int(LINES_BYTES * part), left_out),
     }
 
@@ -175,8 +179,10 @@ def lines_kept(what: str, lines: Sequence[str], room: int, left_out: list[str]) 
     return kept
 
 
-def _findings(profile: Profile, room: int, left_out: list[str]) -> dict[str, Any]:
-    """Return the findings as text, the first that there is room for."""
+def _findings(
+    profile: Profile, names: Names, room: int, left_out: list[str]
+) -> dict[str, Any]:
+    """Return the findings as text, the first that there is room for, each with its operator."""
     every = profile.findings
     rows = told(
         (
@@ -187,6 +193,10 @@ def _findings(profile: Profile, room: int, left_out: list[str]) -> dict[str, Any
         ),
         room,
     )
+    operators = set(profile.operators["name"]) if rows else set()
+    for one, row in zip(every, rows, strict=False):
+        said = (part for part in _BETWEEN.split(one.where) if part in operators)
+        row["operator"] = names.index(next(said, None))
     say_findings(len(rows), len(every), "Profile", left_out)
     none = None if every else sentence(cut(findings.none_found(profile), LINE))
     return {"of": len(every), "rows": rows, "none": none}
