@@ -355,8 +355,8 @@ def test_what_was_compiled_before_says_so(shell: Any) -> None:
 @pytest.mark.parametrize(
     ("plain", "other", "resets", "runs"),
     [
-        ([0.01], [0.005], False, 5), ([1e-6], [1e-7], False, 200), ([0.001], [0.9], False, 2),
-        ([0.001, 0.001, 0.001], [0.01], False, 5),
+        ([0.01], [0.005], False, 15), ([1e-6], [1e-7], False, 200), ([0.001], [0.9], False, 2),
+        ([0.001, 0.001, 0.001], [0.01], False, 15),
         ([0.001], [1.1], False, 0), ([0.01], [0.01], True, 0), ([0.01], [], False, 0),
     ],
 )  # fmt: skip
