@@ -157,7 +157,13 @@ export function Whole({ payload: given, trace, theme, label }: WholeProps) {
   const controls = (
     <>
       {tab === "tree" && (
-        <Switch label="Shown as" options={pictures} value={drawn} choose={setDrawn} />
+        <select
+          aria-label="Shown as"
+          value={drawn}
+          onChange={(event) => setDrawn(event.currentTarget.value as typeof drawn)}
+        >
+          {pictures.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
+        </select>
       )}
       {trace?.table && groups[tab] && (
         <select

@@ -83,7 +83,7 @@ export function Timeline(props: Props) {
       </Legend>
       <p class="tp-chain" role="status">
         {told || (span < 0
-          ? "Click a bar to see what led to it. W and S zoom, A and D move."
+          ? "Click a bar: here stands what led to it."
           : steps.map((at, i) => <Step key={at} {...{ payload, strip, at, last: i === steps.length - 1 }} />))}
       </p>
       <Chart

@@ -87,7 +87,7 @@ export function Views<Tab extends string>(props: Props<Tab>) {
             </button>
           ))}
         </div>
-        <div class="tp-controls">
+        <div class={`tp-controls ${props.menu ? "tp-several" : ""}`}>
           {props.controls}
           <div class={`tp-filter${test.error ? " tp-wrong" : ""}`}>
             <input
