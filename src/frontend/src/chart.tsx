@@ -3,7 +3,7 @@
 import type { Dispatch, StateUpdater } from "preact/hooks";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { draw } from "./draw.ts";
-import { isWhole, layout, panned, seenIn, zoomed, type View } from "./lanes.ts";
+import { isPinned, isWhole, layout, panned, seenIn, zoomed, type View } from "./lanes.ts";
 import { known, type Payload, type Strip } from "./payload.ts";
 import { useSize } from "./size.ts";
 import { idle, kindOf, ranges, reaches, spanAt, type Spans } from "./spans.ts";
@@ -107,8 +107,8 @@ export function Chart(props: Props) {
   const under = (x: number, y: number): number => {
     for (const range of rows) {
       const place = inSight.rows[range.lane]![range.row]!;
-      const hidden = y >= inSight.pinned && place.top < inSight.pinned;
-      if (!hidden && y >= place.top - 1 && y < place.top + place.height + 1) {
+      if (isPinned(inSight, strip, range.lane) !== y >= inSight.pinned) continue;
+      if (y >= place.top - 1 && y < place.top + place.height + 1) {
         return spanAt(strip.spans, reach, range, time(x), (3 / width) * (view.to - view.from));
       }
     }

@@ -1,6 +1,6 @@
 // The strip on its canvas. Text on it is drawn, so a name can be nothing but text.
 
-import { ticks, type Layout, type Row, type View } from "./lanes.ts";
+import { isPinned, ticks, type Layout, type Row, type View } from "./lanes.ts";
 import { known, type Kind, type Payload, type Strip } from "./payload.ts";
 import { above, kindOf, type Range, type Spans } from "./spans.ts";
 import { ink, type Palette } from "./theme.ts";
@@ -59,31 +59,34 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
   to.setTransform(ratio, 0, 0, ratio, 0, 0);
   to.clearRect(0, 0, width, height);
   const x = (time: number) => ((time - view.from) / (view.to - view.from)) * width;
-  const some = (from: number, until: number) => {
+  const some = (pinned: boolean) => {
     strip.lanes.forEach((_, i) => {
-      if (within(layout.lanes[i]!, from, until)) drawLane(to, scene, x, i);
+      if (isSeen(scene, i, layout.lanes[i]!, pinned)) drawLane(to, scene, x, i);
     });
     to.globalAlpha = chosen ? FAINT : 1;
     for (const { lane, row, first, last } of scene.rows) {
       const place = layout.rows[lane]![row]!;
-      if (within(place, from, until)) drawRow(to, scene, x, place, first, last);
+      if (isSeen(scene, lane, place, pinned)) drawRow(to, scene, x, place, first, last);
     }
     to.globalAlpha = 1;
-    if (chosen) drawChosen(to, scene, x, chosen, from, until);
+    if (chosen) drawChosen(to, scene, x, chosen, pinned);
   };
-  some(-Infinity, Math.min(pinned, height));
+  some(false);
   // What is scrolled goes under what is not.
   to.clearRect(0, pinned, width, height);
-  some(pinned, Infinity);
+  some(true);
   if (chosen) drawArrows(to, scene, x, chosen);
   if (scene.pointed >= 0) outline(to, scene, x, scene.pointed);
   strip.memory?.forEach((_, i) => drawMemory(to, scene, x, i));
   if (layout.axis !== null) drawAxis(to, scene, layout.axis, x);
 }
 
-/** Tell whether something begins in a part of the window, or is seen in it from above. */
-function within({ top, height }: { top: number; height: number }, from: number, until: number) {
-  return top < until && (top >= from || (from < 0 && top + height > 0));
+/** Tell whether something of a lane is in the window, and to be drawn with what is pinned or not. */
+function isSeen(
+  { layout, strip }: Scene, lane: number, { top, height }: { top: number; height: number }, pinned: boolean,
+): boolean {
+  if (isPinned(layout, strip, lane)) return pinned;
+  return !pinned && top < Math.min(layout.pinned, layout.height) && top + height > 0;
 }
 
 type Scale = (time: number) => number;
@@ -181,14 +184,14 @@ function rowOf({ strip: { spans }, layout }: Scene, span: number): Row {
 }
 
 function drawChosen(
-  to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans, from: number, until: number,
+  to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans, pinned: boolean,
 ): void {
   const { start_us, duration_us } = scene.strip.spans;
   let [before, drawn] = [null as Row | null, 0];
   for (const i of chosen) {
     if (start_us[i]! > scene.view.to || start_us[i]! + duration_us[i]! < scene.view.from) continue;
     const row = rowOf(scene, i);
-    if (!within(row, from, until)) continue;
+    if (!isSeen(scene, row.lane, row, pinned)) continue;
     const end = x(start_us[i]! + duration_us[i]!);
     // It would stand where the one before it does.
     if (row === before && end < drawn + 0.5) continue;

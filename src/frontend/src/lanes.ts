@@ -62,6 +62,11 @@ export function layout(strip: Strip, axis = true): Layout {
   return { lanes, rows, memory, pinned, axis: axis ? y : null, height: y + (axis ? AXIS : 0) };
 }
 
+/** Tell whether a lane stays in sight, in a window where some lanes do. */
+export function isPinned({ pinned }: Layout, { lanes }: Strip, lane: number): boolean {
+  return pinned < Infinity && lanes[lane]!.kind === "device";
+}
+
 /** Part of what is seen that may be pinned. */
 const MOST_PINNED = 0.7;
 

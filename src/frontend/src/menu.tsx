@@ -40,7 +40,7 @@ export function Menu({ columns, hidden, setHidden, rows }: Props) {
         event.stopPropagation();
       }}
     >
-      <summary aria-label="Columns, and copy the table" title="Columns, copy">⋯</summary>
+      <summary aria-label="Columns, copy">⋯</summary>
       <div>
         <p>Copy as {FORMS.map((form) => (
           <button key={form} onClick={() => put(form)}>{form}</button>

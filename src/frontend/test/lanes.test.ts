@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { layout, panned, ticks, zoomed } from "../src/lanes.ts";
+import { isPinned, layout, panned, seenIn, ticks, zoomed } from "../src/lanes.ts";
 import { example } from "./example.ts";
 
 const strip = example().strip!;
@@ -39,4 +39,21 @@ test("the axis has round times", () => {
   assert.deepEqual(ticks({ from: 0, to: 100 }, 500, 90), [0, 20, 40, 60, 80, 100]);
   assert.deepEqual(ticks({ from: 3, to: 5 }, 300, 90), [3, 4, 5]);
   assert.deepEqual(ticks({ from: 0, to: 0 }, 300, 90), []);
+});
+
+test("devices stay in sight where the other lanes are scrolled", () => {
+  const whole = layout(strip);
+  // All there is
+  assert.deepEqual(seenIn(whole, whole.height, 0), { ...whole, pinned: Infinity });
+  // The lane of the device, 16 high, its label and the times take 53 of 90 pixels
+  const seen = seenIn(whole, 90, 10);
+  assert.equal(whole.pinned, 59);
+  assert.equal(seen.pinned, 59 - 22);
+  assert.deepEqual(seen.rows.flat().map((row) => row.top), [5, 19, 33, 52]);
+  assert.equal(seen.axis, 72);
+  assert.deepEqual([0, 1].map((lane) => isPinned(seen, strip, lane)), [false, true]);
+  // Where they would be nearly all of it, they are scrolled as well
+  const small = seenIn(whole, 60, 10);
+  assert.equal(small.pinned, Infinity);
+  assert.deepEqual(small.rows.flat().map((row) => row.top), [5, 19, 33, 64]);
 });
