@@ -165,7 +165,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         try:
             context = browser.new_context(viewport={"width": 1300, "height": 1000})
-            context.set_default_timeout(4 * WAIT)
+            context.set_default_timeout(2 * WAIT)
             context.add_init_script(WATCHED)
             print(f"{'ms':44}{'median':>9}{'95th':>9}{'worst':>9}")
             bench = Bench(Lab(context, server), server, Path(folder), chosen)
@@ -229,8 +229,8 @@ class Bench:
         view.get_by_label("Rows", exact=True).select_option("shape")
         foot = view.locator(".tp-foot [role=status]")
         self.lab.page.wait_for_function(
-            "([foot, rows]) => foot.textContent.startsWith(rows)",
-            arg=[foot.element_handle(), str(ROWS)],
+            "([foot, rows]) => parseInt(foot.textContent) >= rows",
+            arg=[foot.element_handle(), ROWS],
         )
         filtered, sorted_ = [], []
         for i in range(self.chosen.repeat):
