@@ -3,6 +3,11 @@ import { copyFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { build } from "esbuild";
 import { minify } from "terser";
 
+// Names that nobody else sees, and that are shortened in the bundle: those that Preact keeps to itself
+// begin so, and it shortens them in what it publishes too; the others are ours, and neither in the
+// page's data nor the browser's.
+const INNER = /^(_.*|badge|choose|chosen|controls|counted|descending|filtered|layout|marked|nested|palette|perRun|pinned|prefix|reach|set(Hidden|Order|Selection|Tab|View|Wanted)|theme|toPlace|wanted)$/;
+
 const shared = { bundle: true, format: "esm", jsx: "automatic", jsxImportSource: "preact" };
 
 if (process.argv.includes("--tests")) {
@@ -46,8 +51,7 @@ async function smaller(script) {
     module: true,
     ecma: 2022,
     compress: { passes: 3, pure_getters: true, unsafe_arrows: true, hoist_funs: true },
-    // What Preact keeps to itself begins so, and is shortened in what it publishes too.
-    mangle: { properties: { regex: /^_/, reserved: ["__html", "__source", "__self"] } },
+    mangle: { properties: { regex: INNER, reserved: ["__html", "__source", "__self"] } },
     format: { ascii_only: true },
   };
   return (await minify(script, options)).code;

@@ -1,12 +1,12 @@
 // A run on a canvas, with what a pointer and the keyboard do on it.
 
 import type { Dispatch, StateUpdater } from "preact/hooks";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { draw } from "./draw.ts";
 import { isPinned, isWhole, layout, panned, seenIn, zoomed, type View } from "./lanes.ts";
 import { known, type Payload, type Strip } from "./payload.ts";
 import { useSize } from "./size.ts";
-import { idle, kindOf, ranges, reaches, spanAt, type Spans } from "./spans.ts";
+import { barsOf, idle, kindOf, only, spanAt, type Spans } from "./spans.ts";
 import { PALETTES, type Theme } from "./theme.ts";
 import { cut, duration, percent } from "./words.ts";
 
@@ -51,23 +51,22 @@ export function Chart(props: Props) {
   const [tip, setTip] = useState<{ x: number; y: number } | null>(null);
   const drag = useRef<{ x: number; moved: boolean } | null>(null);
   const places = useMemo(() => layout(strip, props.axis), [strip, props.axis]);
-  const { rows, reach, gaps } = useMemo(() => {
-    const rows = ranges(strip);
-    const gaps = strip.lanes.map((_, lane) => idle(strip, lane));
-    return { rows, reach: reaches(strip, rows), gaps };
-  }, [strip]);
+  const bars = useMemo(() => barsOf(strip.spans), [strip]);
+  const gaps = useMemo(() => strip.lanes.map((_, lane) => idle(strip, lane)), [strip]);
+  const marked = useMemo(() => chosen && barsOf(only(strip.spans, chosen)), [strip, chosen]);
   const whole = isWhole(view, wall);
   // The canvas is as large as what is seen of it: a run can have hundreds of rows.
   const seen = Math.min(height, places.height);
   const inSight = useMemo(() => seenIn(places, seen, top), [places, seen, top]);
 
-  useEffect(() => {
+  // Before the frame that comes next, not after it.
+  useLayoutEffect(() => {
     const frame = requestAnimationFrame(() => {
       // A page can be taken away in the very frame in which a widget takes its place.
       if (!box.current || !canvas.current) return;
       const style = getComputedStyle(box.current);
       draw(canvas.current, {
-        payload, strip, view, width, chosen, pointed, rows, reach,
+        payload, strip, view, width, bars, chosen, marked, pointed,
         layout: inSight,
         idle: gaps,
         palette: PALETTES[theme],
@@ -105,11 +104,11 @@ export function Chart(props: Props) {
   }, []);
 
   const under = (x: number, y: number): number => {
-    for (const range of rows) {
+    for (const range of bars.rows) {
       const place = inSight.rows[range.lane]![range.row]!;
       if (isPinned(inSight, strip, range.lane) !== y >= inSight.pinned) continue;
       if (y >= place.top - 1 && y < place.top + place.height + 1) {
-        return spanAt(strip.spans, reach, range, time(x), (3 / width) * (view.to - view.from));
+        return spanAt(bars, range, time(x), (3 / width) * (view.to - view.from));
       }
     }
     return -1;
@@ -169,12 +168,12 @@ export function Chart(props: Props) {
     return same && show(next);
   };
   const climb = (by: number) => {
-    const { spans } = strip;
+    const { spans, rows } = bars;
     if (pointed < 0) return step(0);
     let at = rows.findIndex(({ first, last }) => first <= pointed && pointed < last);
     const middle = spans.start_us[pointed]! + spans.duration_us[pointed]! / 2;
     for (at += by; rows[at]; at += by) {
-      const span = spanAt(spans, reach, rows[at]!, middle, Infinity);
+      const span = spanAt(bars, rows[at]!, middle, Infinity);
       if (span >= 0) return show(span);
     }
     return false;

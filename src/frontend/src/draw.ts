@@ -1,8 +1,8 @@
 // The strip on its canvas. Text on it is drawn, so a name can be nothing but text.
 
 import { isPinned, ticks, type Layout, type Row, type View } from "./lanes.ts";
-import { known, type Kind, type Payload, type Strip } from "./payload.ts";
-import { above, kindOf, type Range, type Spans } from "./spans.ts";
+import { known, type Kind, type Payload, type SpanColumns, type Strip } from "./payload.ts";
+import { above, kindOf, type Bars, type Range, type Spans } from "./spans.ts";
 import { ink, type Palette } from "./theme.ts";
 import { bytes, cut, unit } from "./words.ts";
 
@@ -11,9 +11,7 @@ export interface Scene {
   strip: Strip;
   /** In the window that is seen. */
   layout: Layout;
-  rows: Range[];
-  /** Of each span, when it and all before it in its row have ended. */
-  reach: Float64Array;
+  bars: Bars;
   /** Of each lane, the stretches in which nothing was done: begin, end, begin, … */
   idle: Float64Array[];
   view: View;
@@ -23,6 +21,8 @@ export interface Scene {
   mono: string;
   /** Spans that are selected, or null where nothing is. */
   chosen: Spans | null;
+  /** The same, to be drawn. */
+  marked: Bars | null;
   /** Span under the pointer or the keyboard's cursor, or -1. */
   pointed: number;
 }
@@ -42,12 +42,12 @@ const COLOR: Record<Kind, keyof Palette> = {
 
 const LETTER = 6.1;
 const MOST_ARROWS = 200;
-const SAMPLE = 64;
+const SAMPLE = 16;
 /** What is selected, and what is not beside it. */
 const FAINT = 0.28;
 
 export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
-  const { layout, width, view, strip, chosen } = scene;
+  const { layout, width, view, strip, bars, chosen, marked } = scene;
   const { height, pinned } = layout;
   const ratio = devicePixelRatio || 1;
   const pixels = [Math.round(width * ratio), Math.round(height * ratio)] as const;
@@ -63,19 +63,22 @@ export function draw(canvas: HTMLCanvasElement, scene: Scene): void {
     strip.lanes.forEach((_, i) => {
       if (isSeen(scene, i, layout.lanes[i]!, pinned)) drawLane(to, scene, x, i);
     });
-    to.globalAlpha = chosen ? FAINT : 1;
-    for (const { lane, row, first, last } of scene.rows) {
-      const place = layout.rows[lane]![row]!;
-      if (isSeen(scene, lane, place, pinned)) drawRow(to, scene, x, place, first, last);
-    }
+    const rows = (bars: Bars) => {
+      for (const range of bars.rows) {
+        const place = layout.rows[range.lane]![range.row]!;
+        if (isSeen(scene, range.lane, place, pinned)) drawRow(to, scene, x, bars, place, range);
+      }
+    };
+    to.globalAlpha = marked ? FAINT : 1;
+    rows(bars);
     to.globalAlpha = 1;
-    if (chosen) drawChosen(to, scene, x, chosen, pinned);
+    if (marked) rows(marked);
   };
   some(false);
   // What is scrolled goes under what is not.
   to.clearRect(0, pinned, width, height);
   some(true);
-  if (chosen) drawArrows(to, scene, x, chosen);
+  if (chosen) drawArrows(to, scene, x, chosen, marked!);
   if (scene.pointed >= 0) outline(to, scene, x, scene.pointed);
   strip.memory?.forEach((_, i) => drawMemory(to, scene, x, i));
   if (layout.axis !== null) drawAxis(to, scene, layout.axis, x);
@@ -103,64 +106,68 @@ function drawLane(to: CanvasRenderingContext2D, scene: Scene, x: Scale, lane: nu
   if (strip.lanes[lane]!.kind !== "device") return;
   to.fillStyle = palette.idle;
   const gaps = scene.idle[lane]!;
-  for (let at = above(gaps, view.from) & ~1; at < gaps.length; at += 2) {
+  for (let at = above(gaps, view.from) & ~1; at < gaps.length && gaps[at]! < view.to; ) {
     const left = x(gaps[at]!);
-    const pixel = Math.floor(left);
-    if (left > width) break;
-    // Of gaps that are less than a pixel, one is drawn in each.
-    if (at && x(gaps[at + 1]!) < pixel + 1 && x(gaps[at - 2]!) >= pixel) continue;
     to.fillRect(left, top, x(gaps[at + 1]!) - left, height);
+    // Of gaps that are less than a pixel, one is drawn in each.
+    const next = view.from + ((Math.floor(left) + 1) / width) * (view.to - view.from);
+    at = Math.max(at + 2, above(gaps, next, at + 1) & ~1);
   }
 }
 
 /** Draw what of a row is in view: what is shorter than a pixel together. */
 function drawRow(
-  to: CanvasRenderingContext2D, scene: Scene, x: Scale, place: Row, first: number, last: number,
+  to: CanvasRenderingContext2D, scene: Scene, x: Scale, bars: Bars, { top, height }: Row,
+  { first, last }: Range,
 ): void {
-  const { view, width, reach } = scene;
-  const { start_us, duration_us, busy_us } = scene.strip.spans;
+  const { view, width, palette } = scene;
+  const { spans, reach, busy } = bars;
+  const { start_us, duration_us } = spans;
   const pixel = (view.to - view.from) / width;
   for (let i = above(reach, view.from, first, last); i < last && start_us[i]! < view.to; ) {
     const left = Math.floor(x(start_us[i]!));
-    if (duration_us[i]! > 2 * pixel || (start_us[i + 1] ?? Infinity) > view.from + (left + 1) * pixel) {
-      drawSpan(to, scene, x, place, i++);
+    const edge = view.from + (left + 1) * pixel;
+    let until = i + 1;
+    if (until < last && start_us[until]! <= edge) {
+      until = above(start_us, edge, until, last);
+      // One that goes on behind all that is here is drawn by itself.
+      until = above(reach, Math.max(edge + pixel, i > first ? reach[i - 1]! : 0), i, until);
+    }
+    if (until <= i + 1) {
+      drawSpan(to, scene, x, spans, { top, height }, i++);
       continue;
     }
-    const until = above(start_us, view.from + (left + 1) * pixel, i + 1, last);
-    // Each would be too much, where there are thousands in a pixel: some of them tell.
-    const step = Math.ceil((until - i) / SAMPLE);
-    let [busy, longest] = [0, i];
-    let long = -1;
-    for (let j = i; j < until; j += step) {
-      const length = duration_us[j]!;
-      if (length > 2 * pixel) {
-        long = j;
-        break;
-      }
-      busy += (busy_us?.[j] ?? length) * step;
-      if (length > duration_us[longest]!) longest = j;
+    // Each would be too much, where there are thousands in a pixel: some of them give its colour.
+    let longest = i;
+    for (let j = i; j < until; j += Math.ceil((until - i) / SAMPLE)) {
+      if (duration_us[j]! > duration_us[longest]!) longest = j;
     }
-    to.fillStyle = scene.palette[COLOR[kindOf(scene.strip.spans, longest)]];
-    const height = Math.max(place.height * Math.min(busy / pixel, 1), 2);
-    to.fillRect(left, place.top + place.height - height, 1, height);
-    i = long < 0 ? until : long;
+    to.fillStyle = palette[COLOR[kindOf(spans, longest)]];
+    // What is selected is seen, however short it is.
+    const share = bars === scene.marked ? 1 : Math.min((busy[until]! - busy[i]!) / pixel, 1);
+    const high = Math.max(height * share, 2);
+    to.fillRect(left, top + height - high, 1, high);
+    i = until;
   }
 }
 
 /** Return left edge and width of a span on the canvas. */
-function edges({ strip, width }: Scene, x: Scale, span: number): [number, number] {
-  const start = strip.spans.start_us[span]!;
+function edges(
+  { start_us, duration_us }: SpanColumns, x: Scale, width: number, span: number,
+): [number, number] {
+  const start = start_us[span]!;
   const left = Math.max(x(start), -1);
-  const right = Math.min(x(start + strip.spans.duration_us[span]!), width + 1);
+  const right = Math.min(x(start + duration_us[span]!), width + 1);
   // A span too short to be seen is still seen; a long one leaves a hair to its neighbour.
   return [left, right - left > 4 ? right - left - 0.7 : Math.max(right - left, 0.75)];
 }
 
 function drawSpan(
-  to: CanvasRenderingContext2D, scene: Scene, x: Scale, row: Row, span: number,
+  to: CanvasRenderingContext2D, scene: Scene, x: Scale, spans: SpanColumns, row: Omit<Row, "lane">,
+  span: number,
 ): void {
-  const { palette, strip: { spans } } = scene;
-  const [left, wide] = edges(scene, x, span);
+  const { palette } = scene;
+  const [left, wide] = edges(spans, x, scene.width, span);
   // What is drawn together is as high as it was busy: a low bar is mostly gaps.
   const busy = spans.busy_us ? Math.min(spans.busy_us[span]! / (spans.duration_us[span]! || 1), 1) : 1;
   const height = Math.max(row.height * busy, 1);
@@ -183,25 +190,8 @@ function rowOf({ strip: { spans }, layout }: Scene, span: number): Row {
   return layout.rows[spans.lane[span]!]![spans.row[span]!]!;
 }
 
-function drawChosen(
-  to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans, pinned: boolean,
-): void {
-  const { start_us, duration_us } = scene.strip.spans;
-  let [before, drawn] = [null as Row | null, 0];
-  for (const i of chosen) {
-    if (start_us[i]! > scene.view.to || start_us[i]! + duration_us[i]! < scene.view.from) continue;
-    const row = rowOf(scene, i);
-    if (!isSeen(scene, row.lane, row, pinned)) continue;
-    const end = x(start_us[i]! + duration_us[i]!);
-    // It would stand where the one before it does.
-    if (row === before && end < drawn + 0.5) continue;
-    [before, drawn] = [row, end];
-    drawSpan(to, scene, x, row, i);
-  }
-}
-
 function outline(to: CanvasRenderingContext2D, scene: Scene, x: Scale, span: number): void {
-  const [left, wide] = edges(scene, x, span);
+  const [left, wide] = edges(scene.strip.spans, x, scene.width, span);
   const { top, height } = rowOf(scene, span);
   to.strokeStyle = scene.palette.fg;
   to.lineWidth = 1.5;
@@ -240,27 +230,35 @@ function drawMemory(to: CanvasRenderingContext2D, scene: Scene, x: Scale, at: nu
   to.fillText(`${cut(label, 40)} memory, at most ${bytes(most)}`, 0, place.label);
 }
 
-function drawArrows(to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans): void {
-  const { spans } = scene.strip;
+function drawArrows(
+  to: CanvasRenderingContext2D, scene: Scene, x: Scale, chosen: Spans, { rows, reach }: Bars,
+): void {
+  const { strip: { spans, lanes }, view } = scene;
+  let drawn = 0;
+  to.beginPath();
+  for (const { lane, first, last } of rows) {
+    if (lanes[lane]!.kind !== "device") continue;
+    for (let at = above(reach, view.from, first, last); at < last && drawn < MOST_ARROWS; at++) {
+      const i = chosen[at]!;
+      const launch = spans.launch[i]!;
+      if (launch < 0) continue;
+      const from = x(spans.start_us[launch]!);
+      const until = x(spans.start_us[i]!);
+      if (Math.max(from, until) < 0) continue;
+      // What a stream does was launched in that order.
+      if (Math.min(from, until) > scene.width) break;
+      drawn++;
+      const [over, below] = [rowOf(scene, launch), rowOf(scene, i)];
+      const top = Math.min(over.top + over.height, scene.layout.pinned);
+      const middle = (top + below.top) / 2;
+      to.moveTo(from, top);
+      to.bezierCurveTo(from, middle, until, middle, until, below.top);
+    }
+  }
   to.strokeStyle = scene.palette.fg;
   to.globalAlpha = 0.55;
   to.lineWidth = 1;
-  let drawn = 0;
-  for (const i of chosen) {
-    const launch = spans.launch[i]!;
-    if (launch < 0) continue;
-    const from = x(spans.start_us[launch]!);
-    const until = x(spans.start_us[i]!);
-    if (Math.max(from, until) < 0 || Math.min(from, until) > scene.width) continue;
-    if (++drawn > MOST_ARROWS) break;
-    const [over, below] = [rowOf(scene, launch), rowOf(scene, i)];
-    const top = Math.min(over.top + over.height, scene.layout.pinned);
-    const middle = (top + below.top) / 2;
-    to.beginPath();
-    to.moveTo(from, top);
-    to.bezierCurveTo(from, middle, until, middle, until, below.top);
-    to.stroke();
-  }
+  to.stroke();
   to.globalAlpha = 1;
 }
 

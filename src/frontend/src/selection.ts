@@ -2,7 +2,7 @@
 
 import { known, type Payload, type Strip } from "./payload.ts";
 import type { Place } from "./perfetto.ts";
-import { CALL, isWork, KERNEL, kindOf, parents, WAIT, type Spans } from "./spans.ts";
+import { CALL, isWork, KERNEL, kindOf, parents, those, WAIT, type Spans } from "./spans.ts";
 
 export interface Selection {
   /** Index into the payload's names, or null. */
@@ -59,19 +59,17 @@ export function chosenSpans(
   return operator === null ? null : ofOperator(strip, operator);
 }
 
-/** Return the spans that are marked, or null where none is. */
-function marked(marks: Uint8Array): Spans | null {
-  const found = new Int32Array(marks.reduce((sum, mark) => sum + mark, 0));
-  let n = 0;
-  marks.forEach((mark, i) => mark && (found[n++] = i));
-  return n ? found : null;
+/** Return those of `n` spans that pass a test, or null where none does. */
+function some(n: number, test: (span: number) => unknown): Spans | null {
+  const found = those(n, test);
+  return found.length ? found : null;
 }
 
 /** Return what was called while a line of the cell ran, and the device work that it caused. */
 function ofLine({ lines }: Payload, { spans }: Strip, row: number): Spans | null {
   if (!inCell(lines!, row)) return null;
   const number = lines!.columns.line[row]!;
-  return marked(Uint8Array.from(spans.start_us, (_, i) => Number(known(spans.line, i) === number)));
+  return some(spans.kind.length, (i) => known(spans.line, i) === number);
 }
 
 /** Return device work that is wanted, and the calls that launched it. */
@@ -83,7 +81,7 @@ function ofWork(strip: Strip, wanted: (span: number) => boolean): Spans | null {
     marks[i] = 1;
     if (launch[i]! >= 0) marks[launch[i]!] = 1;
   }
-  return marked(marks);
+  return some(marks.length, (i) => marks[i]);
 }
 
 /** Return the spans of device work with one of these names, or null where there is none. */
@@ -111,16 +109,19 @@ function isOf({ kernels, names }: Payload, strip: Strip, span: number, row: numb
 function ofOperator(strip: Strip, operator: number): Spans | null {
   const { kind, name, launch, operator: by } = strip.spans;
   const up = parents(strip);
-  const own = Uint8Array.from(kind, (one, i) => Number(one! < KERNEL && name[i] === operator));
-  const within = own.slice();
-  const marks = own.slice();
+  const within = new Uint8Array(kind.length);
+  const marks = new Uint8Array(kind.length);
   for (let i = 0; i < kind.length; i++) {
+    const what = kind[i]!;
+    const own = what < KERNEL && name[i] === operator;
     // What is around it stands in a row above, and so comes first.
-    within[i] ||= within[up[i]!] ?? 0;
-    if (kind[i]! < KERNEL) marks[i] ||= Number(within[i] && (kind[i] === CALL || kind[i] === WAIT));
-    else marks[i] = Number(by[i] === operator || !!marks[launch[i]!]);
+    if (own || within[up[i]!]) within[i] = 1;
+    const is = what < KERNEL
+      ? own || (within[i] && (what === CALL || what === WAIT))
+      : by[i] === operator || marks[launch[i]!];
+    if (is) marks[i] = 1;
   }
-  return marked(marks);
+  return some(marks.length, (i) => marks[i]);
 }
 
 /** Return what a click on a span of a run selects; nothing where it stands for several. */

@@ -34,7 +34,7 @@ export interface Range {
 }
 
 /** Return the rows that have spans, in their order. */
-export function ranges({ spans: { lane, row } }: Strip): Range[] {
+export function ranges({ spans: { lane, row } }: Pick<Strip, "spans">): Range[] {
   const found: Range[] = [];
   for (let i = 0; i < lane.length; i++) {
     const now = found.at(-1);
@@ -44,16 +44,41 @@ export function ranges({ spans: { lane, row } }: Strip): Range[] {
   return found;
 }
 
-/** Return for each span when it and all before it in its row have ended. */
-export function reaches({ spans: { start_us, duration_us } }: Strip, rows: Range[]): Float64Array {
-  const found = new Float64Array(start_us.length);
+/** Spans with what makes it quick to draw some of them. */
+export interface Bars {
+  spans: SpanColumns;
+  rows: Range[];
+  /** Of each span, when it and all before it in its row have ended. */
+  reach: Float64Array;
+  /** Of each span, how long all before it were busy; one more for the end. */
+  busy: Float64Array;
+}
+
+export function barsOf(spans: SpanColumns): Bars {
+  const { start_us, duration_us, busy_us } = spans;
+  const rows = ranges({ spans });
+  const reach = new Float64Array(start_us.length);
+  const busy = new Float64Array(start_us.length + 1);
   for (const { first, last } of rows) {
     let most = 0;
     for (let i = first; i < last; i++) {
-      found[i] = most = Math.max(most, start_us[i]! + duration_us[i]!);
+      reach[i] = most = Math.max(most, start_us[i]! + duration_us[i]!);
+      busy[i + 1] = busy[i]! + (busy_us ?? duration_us)[i]!;
     }
   }
-  return found;
+  return { spans, rows, reach, busy };
+}
+
+/** Return some of the spans, by what is drawn of them. */
+export function only(spans: SpanColumns, chosen: Spans): SpanColumns {
+  const found: Record<string, unknown> = { ...spans };
+  for (const key of ["lane", "row", "kind", "start_us", "duration_us", "busy_us", "name"] as const) {
+    const column = spans[key];
+    if (!column) continue;
+    const own = found[key] = new Float64Array(chosen.length);
+    for (let i = 0; i < own.length; i++) own[i] = column[chosen[i]!] ?? -1;
+  }
+  return found as unknown as SpanColumns;
 }
 
 /** Return the first of the places from `first` to before `last` where rising values are above
@@ -69,8 +94,16 @@ export function above(
   return first;
 }
 
+const PARENTS = new WeakMap<SpanColumns, Int32Array>();
+
 /** Return the span around each one: the nearest above it in its lane, or -1. */
 export function parents(strip: Strip): Int32Array {
+  const found = PARENTS.get(strip.spans) ?? parentsOf(strip);
+  PARENTS.set(strip.spans, found);
+  return found;
+}
+
+function parentsOf(strip: Strip): Int32Array {
   const { start_us, duration_us } = strip.spans;
   const found = new Int32Array(start_us.length).fill(-1);
   const rows = ranges(strip).filter(({ lane }) => strip.lanes[lane]!.kind !== "device");
@@ -115,12 +148,19 @@ export function chain(strip: Strip, up: Int32Array, span: number): number[] {
   return [...around, ...found];
 }
 
+/** Return those of `n` spans that pass a test. */
+export function those(n: number, test: (span: number) => unknown): Spans {
+  const found = new Int32Array(n);
+  let many = 0;
+  for (let i = 0; i < n; i++) if (test(i)) found[many++] = i;
+  return found.slice(0, many);
+}
+
 /** Return the spans with some of the names. */
 export function withNames({ spans: { name } }: Strip, wanted: number[]): Spans {
-  const some = new Set<number | null>(wanted);
-  const found: number[] = [];
-  for (let i = 0; i < name.length; i++) if (some.has(name[i]!)) found.push(i);
-  return Int32Array.from(found);
+  const some: boolean[] = [];
+  for (const one of wanted) some[one] = true;
+  return those(name.length, (i) => some[name[i] ?? -1]);
 }
 
 /** Return some spans with what is inside of one, and the device work that this launched. */
@@ -128,20 +168,17 @@ export function within(strip: Strip, up: Int32Array, span: number, others: numbe
   const { launch } = strip.spans;
   const inside = new Uint8Array(up.length);
   inside[span] = 1;
-  const found: number[] = [];
-  const also = new Set(others);
   for (let i = 0; i < up.length; i++) {
     // What is around it, or launched it, stands in a row above, and so comes first.
     inside[i] ||= inside[isWork(strip, i) ? launch[i]! : up[i]!] ?? 0;
-    if (inside[i] || also.has(i)) found.push(i);
   }
-  return Int32Array.from(found);
+  for (const one of others) inside[one] = 1;
+  return those(up.length, (i) => inside[i]);
 }
 
 /** Return the span nearest to a time in a row, at most `slack` microseconds away, or -1. */
 export function spanAt(
-  { start_us, duration_us }: SpanColumns,
-  reach: Float64Array,
+  { spans: { start_us, duration_us }, reach }: Bars,
   { first, last }: Range,
   time: number,
   slack: number,
@@ -157,22 +194,21 @@ export function spanAt(
   return best;
 }
 
-/** Return the stretches of a run in which no one span of the lane stands: begin, end, begin, …
+/** Return the stretches of a run in which no one span of a device's lane stands: begin, end, begin, …
  *
  * Under spans of several events too: what these leave open is idle as well. */
-export function idle({ spans, wall_us }: Strip, lane: number): Float64Array {
-  const { lane: lanes, start_us, duration_us, count } = spans;
-  const mine: number[] = [];
-  for (let i = 0; i < lanes.length; i++) {
-    if (lanes[i] === lane && (count?.[i] ?? 1) === 1) mine.push(i);
-  }
-  // Nothing is there where as many have ended as have begun.
-  const starts = Float64Array.from(mine, (i) => start_us[i]!).sort();
-  const ends = Float64Array.from(mine, (i) => start_us[i]! + duration_us[i]!).sort();
+export function idle({ spans, lanes, wall_us }: Strip, lane: number): Float64Array {
+  const { lane: of, start_us, duration_us, count } = spans;
   const gaps: number[] = [];
-  for (let i = 0; i <= starts.length; i++) {
-    const [from, to] = [ends[i - 1] ?? 0, starts[i] ?? wall_us];
-    if (to > from) gaps.push(from, to);
+  if (lanes[lane]!.kind === "device") {
+    const mine = those(of.length, (i) => of[i] === lane && (count?.[i] ?? 1) === 1);
+    // Nothing is there where as many have ended as have begun.
+    const starts = Float64Array.from(mine, (i) => start_us[i]!).sort();
+    const ends = Float64Array.from(mine, (i) => start_us[i]! + duration_us[i]!).sort();
+    for (let i = 0; i <= starts.length; i++) {
+      const [from, to] = [ends[i - 1] ?? 0, starts[i] ?? wall_us];
+      if (to > from) gaps.push(from, to);
+    }
   }
   return Float64Array.from(gaps);
 }

@@ -52,7 +52,7 @@ export function Timeline(props: Props) {
   const wall = strip.wall_us;
   const [view, setView] = useState<View>({ from: 0, to: wall });
   useEffect(() => setView({ from: 0, to: wall }), [strip]);
-  const up = useMemo(() => parents(strip), [strip]);
+  const up = parents(strip);
   const span = useMemo(() => spanIn(strip, selection.place), [strip, selection]);
   const steps = useMemo(() => (span < 0 ? [] : chain(strip, up, span)), [strip, up, span]);
   const chosen = useMemo(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Strip } from "../src/payload.ts";
-import { above, chain, idle, parents, ranges, reaches, spanAt } from "../src/spans.ts";
+import { above, barsOf, chain, idle, only, parents, ranges, spanAt, within, withNames } from "../src/spans.ts";
 import { example } from "./example.ts";
 
 const strip = example().strip!;
@@ -67,13 +67,38 @@ test("idle is what no span covers, ends included", () => {
 });
 
 test("the span under a point is the nearest within the slack", () => {
-  const rows = ranges(strip);
-  const reach = reaches(strip, rows);
+  const bars = barsOf(strip.spans);
   const at = (lane: number, time: number, slack: number) =>
-    spanAt(strip.spans, reach, rows.find((row) => row.lane === lane)!, time, slack);
+    spanAt(bars, bars.rows.find((row) => row.lane === lane)!, time, slack);
   assert.equal(at(1, 40, 0), 4);
   assert.equal(at(1, 52, 1), -1);
   assert.equal(at(1, 52, 3), 4);
   assert.equal(at(1, 58, Infinity), 5);
   assert.equal(at(0, 40, 3), -1);
+});
+
+test("of spans in a row it is known how far they reach, and how long they were busy", () => {
+  const { start_us, duration_us } = strip.spans;
+  const { reach, busy } = barsOf(strip.spans);
+  assert.deepEqual([...reach], Array.from(start_us, (start, i) => start + duration_us[i]!));
+  const sums = Array.from(duration_us, (_, i) => busy[i + 1]! - busy[i]!);
+  assert.deepEqual(sums, Array.from(duration_us));
+  // One around the others reaches further than they do
+  const over = barsOf({ ...strip.spans, duration_us: [30, 20, 40, 9, 20, 20] });
+  assert.deepEqual(over.reach[3], over.reach[2]);
+});
+
+test("some of the spans are drawn where all of them are", () => {
+  const some = barsOf(only(strip.spans, Int32Array.of(0, 3, 5)));
+  assert.deepEqual(some.rows.map(({ lane, row, first, last }) => [lane, row, first, last]), [
+    [0, 0, 0, 1], [0, 2, 1, 2], [1, 0, 2, 3],
+  ]);
+  assert.deepEqual([...some.reach], [0, 3, 5].map((i) => strip.spans.start_us[i]! + strip.spans.duration_us[i]!));
+});
+
+test("names and what is inside a span mark spans out", () => {
+  assert.deepEqual([...withNames(strip, [1, 3])], [1, 4]);
+  assert.deepEqual([...withNames(strip, [])], []);
+  assert.deepEqual([...within(strip, parents(strip), 1, [0])], [0, 1, 2, 3, 4, 5]);
+  assert.deepEqual([...within(strip, parents(strip), 3, [0, 1])], [0, 1, 3, 5]);
 });
