@@ -1,5 +1,6 @@
 // Builds the bundle into the package, or the tests into .tests for node's runner.
-import { copyFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { build } from "esbuild";
 import { minify } from "terser";
 
@@ -40,6 +41,7 @@ if (process.argv.includes("--tests")) {
     legalComments: "none",
   });
   for (const { path, text } of outputFiles) {
+    mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, path.endsWith(".js") ? await smaller(text) : text);
   }
   copyFileSync("node_modules/preact/LICENSE", "../tprofile/static/preact.LICENSE");

@@ -234,8 +234,10 @@ class Bench:
         )
         filtered, sorted_ = [], []
         for i in range(self.chosen.repeat):
-            for text in ("a", "add", "addm", "gelu_18", ""):
-                filtered.append(self.took(".tp-live input[type=search]", "input", text))
+            filtered += [
+                self.took(".tp-live input[type=search]", "input", text)
+                for text in ("a", "add", "addm", "gelu_18", "")
+            ]
             for column in (1, 2 + i % 2):
                 head = f".tp-live [role=columnheader]:nth-child({column}) button"
                 sorted_.append(self.took(head, "click"))

@@ -15,7 +15,7 @@ NAMES = (
 KERNELS = tuple(f"void at::native::{name[6:]}_kernel<float, 4>(int, float*)" for name in NAMES)
 DEPTH = 6
 UNIT = 2 + 2 * DEPTH
-"""Spans of one call on a thread: two branches of calls below it, each with a launch and a kernel."""
+"""Spans of a call on a thread: two branches of calls below it, each with a launch and a kernel."""
 
 
 def timeline(path: Path, spans: int) -> None:
@@ -57,13 +57,11 @@ def _thread(
             # Calls in each other, of which the innermost launches.
             here, launch = now, next(ids)
             length = 2.0 * DEPTH + made.expovariate(0.3)
-            for depth in range(1, DEPTH - 1):
-                inside.append(
-                    _slice(
-                        "cpu_op", NAMES[(name + branch + depth) % len(NAMES)],
-                        here + depth, length - 2 * depth, tid, {"External id": next(ids)},
-                    )
-                )  # fmt: skip
+            inside += [
+                _slice("cpu_op", NAMES[(name + branch + depth) % len(NAMES)],
+                       here + depth, length - 2 * depth, tid, {"External id": next(ids)})
+                for depth in range(1, DEPTH - 1)
+            ]  # fmt: skip
             at = here + DEPTH - 1
             inside.append(
                 _slice("cuda_runtime", "cudaLaunchKernel", at, length - 2 * DEPTH + 2, tid,

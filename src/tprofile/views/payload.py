@@ -179,9 +179,7 @@ def lines_kept(what: str, lines: Sequence[str], room: int, left_out: list[str]) 
     return kept
 
 
-def _findings(
-    profile: Profile, names: Names, room: int, left_out: list[str]
-) -> dict[str, Any]:
+def _findings(profile: Profile, names: Names, room: int, left_out: list[str]) -> dict[str, Any]:
     """Return the findings as text, the first that there is room for, each with its operator."""
     every = profile.findings
     rows = told(
