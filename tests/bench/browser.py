@@ -128,7 +128,11 @@ MOVED = """async ([how, frames]) => {
     const canvas = [...document.querySelectorAll('.tp-timeline canvas')]
         .find(e => e.checkVisibility());
     const {width, height, left, top} = canvas.getBoundingClientRect();
-    const frame = () => new Promise(requestAnimationFrame);
+    // Between two frames, as the browser tells of a pointer.
+    const frame = async () => {
+        await new Promise(requestAnimationFrame);
+        await new Promise(done => setTimeout(done));
+    };
     const at = (x, y) => ({
         bubbles: true, cancelable: true, clientX: left + x, clientY: top + y,
     });

@@ -59,9 +59,16 @@ export function Chart(props: Props) {
   const seen = Math.min(height, places.height);
   const inSight = useMemo(() => seenIn(places, seen, top), [places, seen, top]);
 
-  // Before the frame that comes next, not after it.
+  const next = useRef<(() => void) | null>(null);
   useLayoutEffect(() => {
-    const frame = requestAnimationFrame(() => {
+    // What changes until the next frame is in it; one that was asked for is never put off.
+    if (!next.current) {
+      requestAnimationFrame(() => {
+        next.current!();
+        next.current = null;
+      });
+    }
+    next.current = () => {
       // A page can be taken away in the very frame in which a widget takes its place.
       if (!box.current || !canvas.current) return;
       const style = getComputedStyle(box.current);
@@ -73,8 +80,7 @@ export function Chart(props: Props) {
         font: style.fontFamily,
         mono: style.getPropertyValue("--tp-mono"),
       });
-    });
-    return () => cancelAnimationFrame(frame);
+    };
   });
 
   const time = (x: number) => view.from + (x / width) * (view.to - view.from);
