@@ -42,7 +42,7 @@ const COLOR: Record<Kind, keyof Palette> = {
 
 const LETTER = 6.1;
 const MOST_ARROWS = 200;
-const SAMPLE = 16;
+const SAMPLE = 8;
 /** What is selected, and what is not beside it. */
 const FAINT = 0.28;
 
@@ -124,6 +124,16 @@ function drawRow(
   const { spans, reach, busy } = bars;
   const { start_us, duration_us } = spans;
   const pixel = (view.to - view.from) / width;
+  let [from, wide, tall, color] = [0, 0, 0, ""];
+  // Pixels that look the same are one rectangle: thousands of them are slow.
+  const column = (left: number, high: number, fill: string) => {
+    if (left !== from + wide || high !== tall || fill !== color) {
+      to.fillStyle = color;
+      if (wide) to.fillRect(from, top + height - tall, wide, tall);
+      [from, wide, tall, color] = [left, 0, high, fill];
+    }
+    wide++;
+  };
   for (let i = above(reach, view.from, first, last); i < last && start_us[i]! < view.to; ) {
     const left = Math.floor(x(start_us[i]!));
     const edge = view.from + (left + 1) * pixel;
@@ -142,13 +152,12 @@ function drawRow(
     for (let j = i; j < until; j += Math.ceil((until - i) / SAMPLE)) {
       if (duration_us[j]! > duration_us[longest]!) longest = j;
     }
-    to.fillStyle = palette[COLOR[kindOf(spans, longest)]];
     // What is selected is seen, however short it is.
     const share = bars === scene.marked ? 1 : Math.min((busy[until]! - busy[i]!) / pixel, 1);
-    const high = Math.max(height * share, 2);
-    to.fillRect(left, top + height - high, 1, high);
+    column(left, Math.max(Math.round(height * share), 2), palette[COLOR[kindOf(spans, longest)]]);
     i = until;
   }
+  column(-1, 0, "");
 }
 
 /** Return left edge and width of a span on the canvas. */
@@ -238,7 +247,7 @@ function drawArrows(
   to.beginPath();
   for (const { lane, first, last } of rows) {
     if (lanes[lane]!.kind !== "device") continue;
-    for (let at = above(reach, view.from, first, last); at < last && drawn < MOST_ARROWS; at++) {
+    for (let at = above(reach, view.from, first, last); at < last; at++) {
       const i = chosen[at]!;
       const launch = spans.launch[i]!;
       if (launch < 0) continue;
@@ -247,7 +256,8 @@ function drawArrows(
       if (Math.max(from, until) < 0) continue;
       // What a stream does was launched in that order.
       if (Math.min(from, until) > scene.width) break;
-      drawn++;
+      // So many would hide what they lead to.
+      if (++drawn > MOST_ARROWS) return;
       const [over, below] = [rowOf(scene, launch), rowOf(scene, i)];
       const top = Math.min(over.top + over.height, scene.layout.pinned);
       const middle = (top + below.top) / 2;

@@ -86,6 +86,10 @@ export function only(spans: SpanColumns, chosen: Spans): SpanColumns {
 export function above(
   values: ArrayLike<number>, value: number, first = 0, last = values.length,
 ): number {
+  // What is wanted is mostly near the first, and memory that is far away is slow.
+  let step = 1;
+  for (; first + step < last && values[first + step]! <= value; step *= 2) first += step;
+  last = Math.min(last, first + step);
   while (first < last) {
     const middle = (first + last) >> 1;
     if (values[middle]! > value) last = middle;
