@@ -265,7 +265,8 @@ def test_the_strip_is_of_the_run() -> None:
     assert covered[0] / 1000 == row["device_busy_us"]
     launch = strip.launch[device]
     assert (launch >= 0).all()
-    assert set(np.array(kinds)[launch]) == {"call"}
+    # What copies a value to the host launches the copy, and waits for it in the same call.
+    assert set(np.array(kinds)[launch].tolist()) <= {"call", "wait"}
     assert (strip.start_us[launch] <= strip.start_us[device]).all()
     # AND the backward pass has a lane of its own
     lanes = [lane.kind for lane in strip.lanes]
