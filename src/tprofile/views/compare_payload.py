@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..comparison import Comparison
     from ..result import Profile
 
-MOST_BYTES = 140_000
+MOST_BYTES = 130_000
 """Of the whole: with the bundle and the tables beside it, half of what a notebook may grow by."""
 
 PROFILE_BYTES = 40_000
